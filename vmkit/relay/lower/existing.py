@@ -7,6 +7,7 @@ what its product gives there would have a kernel write beyond the memory that it
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,11 +23,13 @@ __all__ = ["Existing"]
 
 Symbols: TypeAlias = Counter[tirx.Var]
 _Sizes: TypeAlias = dict[frozenset[tuple[tirx.Var, int]], int]
-_Bound: TypeAlias = tuple[int, Symbols]
-"""What a dimension is at most: a number times these symbols, each as often as it stands there, none of them below 1."""
+_Bounds: TypeAlias = dict[frozenset[tuple[tirx.Var, int]], int]
+"""What a dimension is at most the largest of: products of symbols, each as often as it stands there and none of them
+below 1, and the number that each product is multiplied by."""
 
 # A tensor whose sizes are none of them 0 has less than 2^47 bytes, so 2^16 times as many are counted in 63 bits.
 _GROWTH = 1 << 16
+_FEW, _MOST = 4, 64  # bounds of a symbol, and of a tensor's elements, that are told apart
 
 
 class Existing:
@@ -38,7 +41,8 @@ class Existing:
     def __init__(self) -> None:
         self._made: _Sizes = {}
         self._given: _Sizes = {}
-        self._named: dict[tirx.Var, Dim] = {}
+        self._given_with: dict[tirx.Var, list[frozenset[tuple[tirx.Var, int]]]] = {}
+        self._named: dict[tirx.Var, _Bounds | None] = {}
 
     @contextmanager
     def branch(self) -> Iterator[None]:
@@ -49,54 +53,111 @@ class Existing:
 
     def name(self, symbol: tirx.Var, dim: Dim) -> None:
         """Take a symbol for a dimension that it stands for."""
-        self._named[symbol] = dim
+        bounds = self._bounds(dim)
+        if bounds is not None and len(bounds) > _FEW:
+            # What is at most the largest of many sizes is from now on a size of its own, as if a tensor had it.
+            (alone,) = named = _alone(symbol)
+            self._made[alone] = min(self._made.get(each, 0) // number for each, number in bounds.items() if each)
+            bounds = named
+        self._named[symbol] = bounds
 
     def add(self, dtype: str, shape: list[Dim], *, is_given: bool) -> None:
         """Take a tensor to be there, which was given to the function or made in it."""
-        if all(isinstance(dim, int | tvm.ir.Var) for dim in shape):
-            key = frozenset(Counter(dim for dim in shape if isinstance(dim, tirx.Var)).items())
-            size = _element_bytes(dtype) * prod(dim for dim in shape if isinstance(dim, int))
-            for table in (self._made, self._given) if is_given else (self._made,):
-                table[key] = max(size, table.get(key, 0))
+        if not all(isinstance(dim, int | tvm.ir.Var) for dim in shape):
+            return
+        key = frozenset(Counter(dim for dim in shape if isinstance(dim, tirx.Var)).items())
+        size = _element_bytes(dtype) * prod(dim for dim in shape if isinstance(dim, int))
+        self._made[key] = max(size, self._made.get(key, 0))
+        if not is_given:
+            return
+        if key not in self._given:
+            for symbol, _ in key:
+                self._given_with.setdefault(symbol, []).append(key)
+        self._given[key] = max(size, self._given.get(key, 0))
 
     def admits(self, dtype: str, shape: list[Dim]) -> bool:
         """Say whether the bytes of a tensor can be counted in 64 bits, whatever its sizes are."""
-        bounds = [self._bound(dim) for dim in shape]
-        if None in bounds:
-            return False
-        known = [bound for bound in bounds if bound is not None]
-        size = _element_bytes(dtype) * prod(number for number, _ in known)
-        symbols = sum((each for _, each in known), Symbols())
-        if not symbols or size <= self._made.get(frozenset(symbols.items()), 0) * _GROWTH:
+        whole: _Bounds | None = {frozenset(): _element_bytes(dtype)}
+        for dim in shape:
+            whole = _products(whole, self._bounds(dim))
+        return whole is not None and all(self._is_there(symbols, size) for symbols, size in whole.items())
+
+    def _is_there(self, symbols: frozenset[tuple[tirx.Var, int]], size: int) -> bool:
+        """Say whether a tensor is there that has nearly as many bytes as a product of symbols and a number."""
+        if not symbols or size <= self._made.get(symbols, 0) * _GROWTH:
             return True
         # If another size of a tensor is 0, no memory is there; whoever gives it counts the others in 63 bits even so.
-        return any(symbols <= Symbols(dict(key)) and size <= there for key, there in self._given.items())
+        some, _ = next(iter(symbols))
+        counted = Symbols(dict(symbols))
+        for key in self._given_with.get(some, ()):
+            if size <= self._given.get(key, 0) and counted <= Symbols(dict(key)):
+                return True
+        return False
 
-    def _bound(self, dim: Dim) -> _Bound | None:
+    def _bounds(self, dim: Dim) -> _Bounds | None:
         """Return what a dimension is at most; None where nothing is known."""
         if isinstance(dim, int):
-            return max(1, dim), Symbols()
+            return {frozenset(): max(1, dim)}
         match dim:
             case tirx.Var():
-                named = self._named.get(dim)
-                return (1, Symbols([dim])) if named is None else self._bound(named)
+                return self._named.get(dim, _alone(dim))
             case tirx.IntImm():
-                return max(1, abs(int(dim.value))), Symbols()
+                return {frozenset(): max(1, abs(int(dim.value)))}
             case tirx.Cast():
-                return self._bound(dim.value)
+                return self._bounds(dim.value)
             case tirx.FloorDiv() | tirx.Div() | tirx.FloorMod() | tirx.Mod():
-                return self._bound(dim.a)
-            case tirx.Add() | tirx.Sub() | tirx.Mul() | tirx.Max() | tirx.Min():
-                one, other = self._bound(dim.a), self._bound(dim.b)
+                return self._bounds(dim.a)
+            case tirx.Max():
+                return _largest(self._bounds(dim.a), self._bounds(dim.b))
             case tirx.Select():
-                one, other = self._bound(dim.true_value), self._bound(dim.false_value)
-            case _:
-                return None
-        if one is None or other is None:
-            return None
-        if isinstance(dim, tirx.Mul):
-            return one[0] * other[0], one[1] + other[1]
-        return one[0] + other[0], one[1] | other[1]
+                return _largest(self._bounds(dim.true_value), self._bounds(dim.false_value))
+            case tirx.Min():
+                one = self._bounds(dim.a)
+                return self._bounds(dim.b) if one is None else one
+            case tirx.Add() | tirx.Sub():
+                return _sums(self._bounds(dim.a), self._bounds(dim.b))
+            case tirx.Mul():
+                return _products(self._bounds(dim.a), self._bounds(dim.b))
+        return None
+
+
+def _alone(symbol: tirx.Var) -> _Bounds:
+    return {frozenset([(symbol, 1)]): 1}
+
+
+def _largest(one: _Bounds | None, other: _Bounds | None) -> _Bounds | None:
+    """Return bounds of the larger one of two sizes."""
+    if one is None or other is None or len(one) + len(other) > _MOST:
+        return None
+    return {symbols: max(one.get(symbols, 0), other.get(symbols, 0)) for symbols in (*one, *other)}
+
+
+def _sums(one: _Bounds | None, other: _Bounds | None) -> _Bounds | None:
+    """Return bounds of a sum: of what is the larger part at most twice that part, if the parts are not multiples."""
+    if one is None or other is None or len(one) * len(other) > _MOST:
+        return None
+    found: _Bounds = {}
+    for (some, number), (others, another) in itertools.product(one.items(), other.items()):
+        if some == others or not some or not others:
+            parts = [(some or others, number + another)]
+        else:
+            parts = [(some, 2 * number), (others, 2 * another)]
+        for symbols, size in parts:
+            found[symbols] = max(size, found.get(symbols, 0))
+    return found
+
+
+def _products(one: _Bounds | None, other: _Bounds | None) -> _Bounds | None:
+    """Return bounds of a product."""
+    if one is None or other is None or len(one) * len(other) > _MOST:
+        return None
+    found: _Bounds = {}
+    for (some, number), (others, another) in itertools.product(one.items(), other.items()):
+        symbols = (
+            frozenset((Symbols(dict(some)) + Symbols(dict(others))).items()) if some and others else some or others
+        )
+        found[symbols] = max(number * another, found.get(symbols, 0))
+    return found
 
 
 def _element_bytes(dtype: str) -> int:

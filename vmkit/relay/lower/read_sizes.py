@@ -17,6 +17,7 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import Expr
 
+from ..._tvm.running import array_items
 from ..ir import dims
 from ..ir.types import LARGEST_COUNT, Dim
 from .existing import Existing
@@ -93,10 +94,11 @@ class ReadSizes:
         """Return what is to be known of a tensor's sizes; None if none is read, and they cannot give too many."""
         if not isinstance(ty.shape, relax.ShapeExpr):
             return None
-        shape = [dims.simplify(d) for d in ty.shape.values]
+        shape: list[Dim] = [int(d) if isinstance(d, tirx.IntImm) else d for d in array_items(ty.shape.values)]
         if not any(map(self._is_read, shape)) and self.existing.admits(str(ty.dtype), shape):
             self.existing.add(str(ty.dtype), shape, is_given=False)
             return None
+        shape = [dims.simplify(d) for d in shape]
         bits, factors = max(8, tvm.DataType(str(ty.dtype)).bits), list[Dim]()
         for factor in (each for dim in shape for each in dims.factors(dim)):
             if isinstance(factor, int):
