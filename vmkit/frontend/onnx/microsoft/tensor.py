@@ -10,7 +10,6 @@ from .... import relay
 from ....relay.ir import Expr, dims
 from ....relay.op import build
 from ..context import Context
-from ..known import sizes
 from ..operators.distinct import unique
 from ..operators.indexing import gather_nd
 from ..operators.padding import pad
@@ -18,6 +17,7 @@ from ..operators.shape import trilu, value_range
 from ..operators.vision import grid_sample as sampled
 from ..outcome import Outcome
 from ..registry import converter
+from .token_scores import Text, without_repeated
 
 
 @converter("GatherND", domain="com.microsoft")
@@ -133,17 +133,4 @@ def unfold(ctx: Context, x: Expr, *, size: int, dim: int = -1, step: int = 1) ->
 @converter("NGramRepeatBlock", domain="com.microsoft")
 def without_repeated_ngrams(ctx: Context, ids: Expr, scores: Expr, *, ngram_size: int) -> Expr:
     """The scores of tokens that would make of the last ones what has been there are minus infinity."""
-    length = ctx.shape(ids)[1]
-    if ngram_size < 1 or dims.is_any(length):
-        ctx.fail(f"ngram_size is {ngram_size}, at least 1, and the length of {ctx.type(ids)} must be known at import")
-    before = ngram_size - 1
-    count = dims.maximum(dims.sub(length, before), 0)
-    repeated = ctx.constant([[True]], "bool")
-    for k in range(before):
-        last = relay.take(ids, sizes([dims.sub(length, before - k)]), axis=1, mode="clip")
-        there = relay.strided_slice(ids, [k], [dims.add(count, k)], [1], axes=[1])
-        repeated = relay.logical_and(repeated, relay.equal(there, last))
-    tokens = relay.strided_slice(ids, [before], [dims.add(count, before)], [1], axes=[1])
-    lowest, highest = (ctx.constant(v, ctx.dtype(scores)) for v in (-np.inf, np.inf))
-    limits = relay.where(relay.broadcast_to_like(repeated, tokens), lowest, highest)
-    return relay.scatter_elements(scores, relay.cast(tokens, "int64"), limits, 1, "min")
+    return without_repeated(ctx, Text(ids), scores, ngram_size, -np.inf)

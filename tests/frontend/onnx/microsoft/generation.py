@@ -1,0 +1,141 @@
+"""Tiny language models in the operators of com.microsoft that generate text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from tests.frontend.onnx.microsoft.models import microsoft, ms
+from tests.frontend.onnx.programs import node
+
+VOCABULARY, HEADS, SIZE = 13, 2, 3
+WIDTH = HEADS * SIZE
+EOS, PAD = 3, 5
+_PLACES = 40  # more than any test generates
+
+
+def value(name: str, shape: Sequence[int | str], kind: int = TensorProto.FLOAT) -> onnx.ValueInfoProto:
+    """Return the declaration of a value."""
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def weights(seed: int, **shapes: tuple[int, ...]) -> list[TensorProto]:
+    """Return random weights that make what a network gives differ from token to token."""
+    random = np.random.default_rng(seed)
+    return [numpy_helper.from_array(random.normal(size=s).astype("float32"), n) for n, s in shapes.items()]
+
+
+def gpt_decoder(layers: int = 1, seed: int = 0, name: str = "decoder", is_fused: bool = True) -> onnx.GraphProto:
+    """Return a decoder in the form of GPT-2, with attention as one node, or as exporters write it.
+
+    Keys and values of the past are one tensor for each layer.
+    """
+    nodes = [
+        node("Gather", "table input_ids", "words"), node("Gather", "places position_ids", "at"),
+        node("Add", "words at", "x_0"),
+    ]  # fmt: skip
+    shapes: dict[str, tuple[int, ...]] = {"table": (VOCABULARY, WIDTH), "places": (_PLACES, WIDTH)}
+    past, present = [], []
+    for i in range(layers):
+        nodes += [*(_attention if is_fused else _plain_attention)(i), node("Add", f"x_{i} a_{i}", f"x_{i + 1}")]
+        shapes |= {f"w_{i}": (WIDTH, 3 * WIDTH), f"b_{i}": (3 * WIDTH,)}
+        past.append(value(f"past_{i}", [2, "b", HEADS, "p", SIZE]))
+        present.append(value(f"present_{i}", [2, "b", HEADS, "t", SIZE]))
+    nodes.append(node("MatMul", f"x_{layers} head", "logits"))
+    ids = [value(n, ["b", "s"], TensorProto.INT32) for n in ("input_ids", "position_ids")]
+    mask = value("attention_mask", ["b", "t"], TensorProto.INT32)
+    logits = value("logits", ["b", "s", VOCABULARY])
+    tensors = weights(seed, **shapes, head=(WIDTH, VOCABULARY))
+    if not is_fused:
+        tensors += [numpy_helper.from_array(np.asarray(v), n) for n, v in _PLAIN_CONSTANTS.items()]
+    return helper.make_graph(nodes, name, [*ids, mask, *past], [logits, *present], tensors)
+
+
+def _attention(i: int) -> list[onnx.NodeProto]:
+    inputs, outputs = f"x_{i} w_{i} b_{i} attention_mask past_{i}", f"a_{i} present_{i}"
+    return [ms("Attention", inputs, outputs, num_heads=HEADS, unidirectional=1)]
+
+
+_PLAIN_CONSTANTS = {
+    "parts": np.array([0, 0, 3, HEADS, SIZE]), "merged": np.array([0, 0, WIDTH]), "zero": np.array(0),
+    "one": np.array(1), "two": np.array(2), "three": np.array(3), "ones": np.array([1]), "threes": np.array([3]),
+    "axes": np.array([1, 2]), "scale": np.float32(SIZE**-0.5), "hidden": np.float32(-10000),
+    "nothing": np.array(0, "int32"),
+}  # fmt: skip
+
+
+def _plain_attention(i: int) -> list[onnx.NodeProto]:
+    nodes = [
+        node("MatMul", f"x_{i} w_{i}", "m"), node("Add", f"m b_{i}", "packed"),
+        node("Reshape", "packed parts", "five"), node("Transpose", "five", "split", perm=[2, 0, 3, 1, 4]),
+        node("Gather", "split zero", "query"), node("Slice", "split ones threes", "new"),
+        node("Concat", f"past_{i} new", f"present_{i}", axis=3),
+        node("Gather", f"present_{i} zero", "keys"), node("Gather", f"present_{i} one", "values"),
+        node("Transpose", "keys", "turned", perm=[0, 1, 3, 2]), node("MatMul", "query turned", "product"),
+        node("Mul", "product scale", "scores"), node("Shape", "scores", "sizes"),
+        node("Gather", "sizes two", "steps"), node("Gather", "sizes three", "all"), node("Sub", "all steps", "before"),
+        node("Range", "before all one", "rows"), node("Range", "zero all one", "columns"),
+        node("Unsqueeze", "rows ones", "row"), node("LessOrEqual", "columns row", "comes_before"),
+        node("Unsqueeze", "attention_mask axes", "wide"), node("Equal", "wide nothing", "is_padding"),
+        node("Where", "comes_before scores hidden", "causal"), node("Where", "is_padding hidden causal", "masked"),
+        node("Softmax", "masked", "shares", axis=-1), node("MatMul", "shares values", "four"),
+        node("Transpose", "four", "back", perm=[0, 2, 1, 3]), node("Reshape", "back merged", f"a_{i}"),
+    ]  # fmt: skip
+    own = {o for n in nodes for o in n.output} - {f"present_{i}", f"a_{i}"}
+    for n in nodes:
+        for names in (n.input, n.output):
+            names[:] = [f"{name}_{i}" if name in own else name for name in names]
+    return nodes
+
+
+_INPUTS: dict[str, tuple[list[Any], str]] = {
+    "input_ids": (["b", "s"], "int32"),
+    "vocab_mask": ([VOCABULARY], "int32"),
+    "prefix_vocab_mask": (["b", VOCABULARY], "int32"),
+    "attention_mask": (["b", "s"], "int32"),
+}
+
+
+def greedy_search(
+    constants: Mapping[str, Any], free: Sequence[str] = (), decoder: onnx.GraphProto | None = None, **attributes: Any
+) -> onnx.ModelProto:
+    """Return a model of GreedySearch, whose inputs are constants but for the tokens and those in `free`."""
+    order = [
+        "input_ids", "max_length", "min_length", "repetition_penalty", "vocab_mask", "prefix_vocab_mask",
+        "attention_mask",
+    ]  # fmt: skip
+    return search("GreedySearch", order, constants, free, "sequences", decoder=decoder or gpt_decoder(), **attributes)
+
+
+def search(
+    op_type: str,
+    order: Sequence[str],
+    constants: Mapping[str, Any],
+    free: Sequence[str],
+    outputs: str,
+    **attributes: Any,
+) -> onnx.ModelProto:
+    """Return a model of one operator that generates text, with the inputs that are given, in an order."""
+    given = {"input_ids", *constants, *free}
+    names = " ".join(n if n in given else "_" for n in order)
+    attributes = {"eos_token_id": EOS, "pad_token_id": PAD, **attributes}
+    types = {
+        n: _INPUTS.get(n, ([1], "float32" if "penalty" in n else "int32")) for n in order if n in given - {*constants}
+    }
+    arrays = {n: np.asarray(v, "float32" if "penalty" in n else "int32") for n, v in constants.items()}
+    arrays = {n: a if n in _INPUTS else a.reshape(1) for n, a in arrays.items()}
+    return microsoft(
+        [ms(op_type, names, outputs, **attributes)], types, outputs, arrays, {"sequences": TensorProto.INT32}
+    )
+
+
+def assert_same_until_all_end(actual: np.ndarray, expected: np.ndarray) -> None:
+    """Assert that rows of tokens agree with onnxruntime's, which says nothing of what follows when all rows ended."""
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    end = int(np.flatnonzero((actual != PAD).any(axis=0))[-1]) + 1
+    np.testing.assert_array_equal(actual[:, :end], expected[:, :end])
+    assert (expected[:, end : end + 1] == PAD).all()

@@ -1,0 +1,112 @@
+"""What a text begins with, and what a decoder in the form of GPT-2 is told of it while the text grows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+import numpy as np
+
+from .... import relay
+from ....relay.ir import Expr, dims
+from ....relay.op import build
+from ..context import Context
+from ..known import constant
+from ..run_time_axes import pinned, size_along
+from ..scope import Scope
+from ..typing import typed
+from .token_scores import Text
+
+__all__ = ["Prompt"]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Rows of tokens, some of them padding.
+
+    Attributes
+    ----------
+    ids : Expr
+        The tokens, int32 (rows, tokens).
+    positions : Expr
+        The position of each token in its row, padding not counted; int32 (rows, tokens).
+    mask : Expr
+        Which tokens are attended to, int32 (rows, tokens).
+    next_position : Expr
+        The position of what follows, int32 (rows,).
+    length : Expr
+        How many tokens a row has with padding, an int64 scalar.
+    """
+
+    ids: Expr
+    positions: Expr
+    mask: Expr
+    next_position: Expr
+    length: Expr
+
+    @classmethod
+    def of(cls, ctx: Context, ids: Expr, mask: Expr | None, pad: int, longest: Expr) -> Prompt:
+        """Return the prompt that tokens are; all but the token `pad` is attended to unless a mask is given.
+
+        The run fails where there is no token, or no room for another before the longest length.
+        """
+        op_type = ctx.node.op_type
+        if ctx.rank(ids) != 2 or ctx.dtype(ids) != "int32":
+            ctx.fail(f"input_ids is {ctx.type(ids)}; expected int32 (rows, tokens)")
+        most, have = ctx.scalar(longest), ctx.shape(ids)[1]
+        message = f"{op_type}: max_length must be greater than the length of the prompt, which has at least one token"
+        if isinstance(have, int) and most is not None:
+            if not 0 < have < most:
+                ctx.fail(f"max_length is {most}; it must be greater than the length of the prompt, {have}, at least 1")
+        else:
+            length = size_along(ctx, ids, 1)
+            fits = relay.logical_and(relay.less(length, longest), relay.less(constant(np.int64(0)), length))
+            ids = typed(build("dyn.require", ids, fits, message=message))
+        words = relay.cast(relay.not_equal(ids, constant(np.int32(pad))), "int32")
+        if mask is None:
+            mask = words
+        elif ctx.rank(mask) != 2 or ctx.dtype(mask) != "int32":
+            ctx.fail(f"attention_mask is {ctx.type(mask)}; expected int32 of the shape of input_ids, {ctx.type(ids)}")
+        positions = relay.multiply(words, relay.cumsum(words, axis=1, exclusive=True))
+        length = size_along(ctx, ids, 1)
+        mask = pinned(ctx, typed(mask), ctx.shape(ids))
+        return cls(ids, typed(positions), typed(mask), typed(relay.sum(words, [1])), typed(length))
+
+    def inside(self, scope: Scope) -> Prompt:
+        """Return the prompt as it is seen inside a loop."""
+        return replace(self, **{f.name: scope.take(getattr(self, f.name), f.name) for f in fields(self)[2:]})
+
+    def text(self, ctx: Context, longest: Expr, pad: int) -> Text:
+        """Return a text that begins so, with room up to the longest length, filled with padding."""
+        most = ctx.scalar(longest)
+        if most is not None:
+            places = ctx.positions(int(most), "int64")
+        else:
+            places = relay.arange(constant(np.int64(0)), longest, constant(np.int64(1)), "int64")
+        own = relay.take(self.ids, _before(places, self.length), axis=1)
+        is_own = relay.expand_dims(relay.less(places, self.length), 0)
+        return Text(typed(relay.where(is_own, own, constant(np.int32(pad)))), self.length)
+
+    # -- in an iteration, which is for the token at `position` after the first new one
+
+    def length_at(self, position: Expr) -> Expr:
+        """Return the number of tokens that there are."""
+        return typed(relay.add(relay.add(self.length, position), constant(np.int64(1))))
+
+    def position_at(self, position: Expr) -> Expr:
+        """Return the position of the last token, (rows, 1)."""
+        return relay.expand_dims(relay.add(self.next_position, relay.cast(position, "int32")), 1)
+
+    def mask_after(self, ctx: Context, past: Expr) -> Expr:
+        """Return the mask of the past and of the last token."""
+        size = ctx.shape(past)[3]
+        if dims.is_any(size):
+            ctx.fail(f"the past is {ctx.type(past)}, whose length has no name")
+        places = ctx.positions(dims.add(size, 1), "int64")
+        own = relay.take(self.mask, _before(places, self.length), axis=1)
+        is_own = relay.expand_dims(relay.less(places, self.length), 0)
+        return typed(relay.where(is_own, own, constant(np.int32(1))))
+
+
+def _before(places: Expr, end: Expr) -> Expr:
+    """Return places, those from an end on replaced by the last one before it."""
+    return relay.minimum(places, relay.subtract(end, constant(np.int64(1))))
