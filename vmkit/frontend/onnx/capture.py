@@ -8,7 +8,8 @@ from typing import Any
 from tvm import ir, tirx
 from tvm.ir import Span
 
-from ...relay.ir import Call, Constant, Expr, TensorType, Type, Var, dims, post_order
+from ...relay.ir import Any as AnyDim
+from ...relay.ir import Call, Constant, Expr, TensorType, Type, Var, composite_of, dims, post_order, type_parts
 from ...relay.ir.type_solver import type_symbols
 from ...relay.op import build
 from .elements import known_elements, sequence_of
@@ -16,7 +17,7 @@ from .known import is_symbolic
 from .scope import Scope
 from .typing import typed
 
-__all__ = ["Capture", "parameter", "sizes_carrier", "symbols_of", "with_symbols"]
+__all__ = ["Capture", "outward", "own_symbols", "parameter", "sizes_carrier", "symbols_of", "with_symbols"]
 
 
 def parameter(name: str, ty: Type, span: Span | None = None) -> Var:
@@ -32,6 +33,24 @@ def with_symbols(ty: Type, prefix: str) -> Type:
         return ty
     named = [tirx.Var(f"{prefix}_{i}", "int64") if dims.is_any(d) else d for i, d in enumerate(ty.shape)]
     return TensorType(named, ty.dtype)
+
+
+def own_symbols(formals: Iterable[Var], types: Iterable[Type]) -> set[Any]:
+    """Return the symbols that only a function has: dimensions of parameters whose size is not known around it.
+
+    `types` are those that the arguments have around the function.
+    """
+    pairs = zip(formals, types, strict=True)
+    return {s for formal, ty in pairs for s in set(type_symbols(formal.checked_type_)) - set(type_symbols(ty))}
+
+
+def outward(ty: Type, local: set[Any]) -> Type:
+    """Return the type of a function's result as it is known around the function, which alone has some symbols."""
+    if isinstance(ty, TensorType):
+        shape = [AnyDim() if local.intersection(dims.symbols([d])) else d for d in ty.shape]
+        return TensorType(shape, ty.dtype)
+    parts = type_parts(ty)
+    return composite_of(ty, [outward(p, local) for p in parts]) if parts else ty
 
 
 class Capture(Scope):

@@ -33,13 +33,11 @@ from ...relay.ir import (
     Type,
     UnrankedType,
     Var,
-    composite_of,
     dims,
-    type_parts,
 )
-from ...relay.ir.type_solver import TypeSolver, as_unranked, type_symbols
+from ...relay.ir.type_solver import TypeSolver, as_unranked
 from ...relay.op import build
-from .capture import Capture, parameter, sizes_carrier, symbols_of, with_symbols
+from .capture import Capture, outward, own_symbols, parameter, sizes_carrier, symbols_of, with_symbols
 from .context import Context
 from .known import constant
 from .ranks import MOST_DIMENSIONS, within
@@ -183,17 +181,12 @@ class _Iteration:
 
     def own_symbols(self) -> set[Any]:
         """Return the symbols that only the function has: dimensions that are not known around the loop."""
-        inside = [*zip(self.formals, self.types, strict=True)]
-        inside += [(f, a.checked_type_) for f, a in zip(self.capture.formals, self.capture.actuals, strict=True)]
-        return {s for formal, ty in inside for s in set(type_symbols(formal.checked_type_)) - set(type_symbols(ty))}
+        actual = [a.checked_type_ for a in self.capture.actuals]
+        return own_symbols([*self.formals, *self.capture.formals], [*self.types, *actual])
 
     def outward(self, ty: Type) -> Type:
         """Return a type as it is known around the loop."""
-        if isinstance(ty, TensorType):
-            shape = [AnyDim() if self.local.intersection(dims.symbols([d])) else d for d in ty.shape]
-            return TensorType(shape, ty.dtype)
-        parts = type_parts(ty)
-        return composite_of(ty, [self.outward(p) for p in parts]) if parts else ty
+        return outward(ty, self.local)
 
     def widened(self, index: int, new: Type) -> Type:
         """Return the type that holds what a value is before and after an iteration."""

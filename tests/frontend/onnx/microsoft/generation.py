@@ -111,6 +111,20 @@ def greedy_search(
     return search("GreedySearch", order, constants, free, "sequences", decoder=decoder or gpt_decoder(), **attributes)
 
 
+BEAM_INPUTS = [
+    "input_ids", "max_length", "min_length", "num_beams", "num_return_sequences", "length_penalty",
+    "repetition_penalty", "vocab_mask", "prefix_vocab_mask", "attention_mask",
+]  # fmt: skip
+
+
+def beam_search(
+    constants: Mapping[str, Any], free: Sequence[str] = (), decoder: onnx.GraphProto | None = None, **attributes: Any
+) -> onnx.ModelProto:
+    """Return a model of BeamSearch with all outputs, as :func:`greedy_search` does."""
+    outputs = "sequences sequences_scores scores"
+    return search("BeamSearch", BEAM_INPUTS, constants, free, outputs, decoder=decoder or gpt_decoder(), **attributes)
+
+
 def search(
     op_type: str,
     order: Sequence[str],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 import numpy as np
 import onnx
 
@@ -10,12 +13,31 @@ from ....relay.ir import Expr
 from ..context import Context
 from ..iteration import Loop, Step, iterate
 from ..known import constant
-from ..registry import converter
+from ..named_sizes import with_named_sizes
+from ..registry import AttributeGroup, converter
+from ..run_time_axes import size_along
 from ..scope import Scope
 from ..typing import typed
 from .language_model import GptDecoder
 from .prompt import Prompt
-from .token_scores import Text, TokenRules, last_scores, whole_number
+from .token_scores import Text, TokenRules, counted, last_scores, whole_number
+
+Inputs = Mapping[str, "Expr | None"]
+
+
+@dataclass(frozen=True)
+class Greedy(AttributeGroup):
+    """The attributes of GreedySearch."""
+
+    decoder: onnx.GraphProto
+    eos_token_id: int
+    pad_token_id: int
+    decoder_start_token_id: int = -1
+    encoder: onnx.GraphProto | None = None
+    init_decoder: onnx.GraphProto | None = None
+    model_type: int = 0
+    no_repeat_ngram_size: int = 0
+    vocab_size: int = -1
 
 
 @converter("GreedySearch", domain="com.microsoft")
@@ -29,56 +51,68 @@ def greedy_search(
     prefix_vocab_mask: Expr | None = None,
     attention_mask: Expr | None = None,
     *,
-    decoder: onnx.GraphProto,
-    eos_token_id: int,
-    pad_token_id: int,
-    decoder_start_token_id: int = -1,
-    encoder: onnx.GraphProto | None = None,
-    init_decoder: onnx.GraphProto | None = None,
-    model_type: int = 0,
-    no_repeat_ngram_size: int = 0,
-    vocab_size: int = -1,
-) -> Expr:
+    options: Greedy,
+) -> list[Expr]:
     """The rows of tokens, each written until its end or the longest length; what is left of a row is padding."""
-    if model_type != 0 or encoder is not None:
-        ctx.fail(f"model_type is {model_type}; it is 0, a decoder alone: for others take BeamSearch with num_beams 1")
-    later = GptDecoder(ctx, decoder, "decoder")
-    first = later if init_decoder is None else GptDecoder(ctx, init_decoder, "init_decoder")
-    rules = TokenRules.of(
-        ctx, eos_token_id, no_repeat_ngram_size, min_length, repetition_penalty, vocab_mask, prefix_vocab_mask
-    )
-    longest = whole_number(ctx, max_length, "max_length")
-    prompt = Prompt.of(ctx, ids, attention_mask, pad_token_id, longest)
-    vocabulary = later.vocabulary(vocab_size)
-
-    def chosen(ctx: Context, rules: TokenRules, logits: Expr, text: Text, ended: Expr | None) -> tuple[Expr, Expr]:
-        """Return the next tokens, and which rows have ended."""
-        scores = rules.applied(ctx, last_scores(ctx, logits, vocabulary), text)
-        token = relay.cast(relay.argmax(scores, [1]), "int32")
-        ends = relay.equal(token, constant(np.int32(eos_token_id)))
-        ends = typed(ends if ended is None else relay.logical_or(ends, ended))
-        return typed(relay.where(ends, constant(np.int32(pad_token_id)), token)), ends
-
-    logits, pasts = first.run(first.ctx.scope, prompt.ids, prompt.positions, prompt.mask, first.nothing(prompt.ids))
-    text = Text(prompt.ids)
-    token, ended = chosen(ctx, rules, logits, text, None)
-    text = prompt.text(ctx, longest, pad_token_id).with_next(ctx, token)
-
-    def step(scope: Scope, position: Expr, states: list[Expr]) -> Step:
-        token, ended, tokens, *pasts = states
-        inner = Context(ctx.importer, ctx.node, ctx.version, scope)
-        seen = prompt.inside(scope)
-        text = Text(tokens, seen.length_at(position))
-        logits, presents = later.run(
-            scope, relay.expand_dims(token, 1), seen.position_at(position), seen.mask_after(inner, pasts[0]), pasts
+    if options.model_type != 0 or options.encoder is not None:
+        ctx.fail(
+            f"model_type is {options.model_type}; it is 0, a decoder alone: for others take BeamSearch with num_beams 1"
         )
-        token, ended = chosen(inner, rules.inside(scope), logits, text, ended)
-        return Step([token, ended, text.with_next(inner, token).tokens, *presents], [], _any_goes_on(ended))
+    places = counted(ctx, whole_number(ctx, max_length, "max_length"))
+    given = {
+        "ids": ids, "places": places, "min_length": min_length, "repetition_penalty": repetition_penalty,
+        "vocab_mask": vocab_mask, "prefix_vocab_mask": prefix_vocab_mask, "attention_mask": attention_mask,
+    }  # fmt: skip
+    return with_named_sizes(ctx, given, lambda ctx, given: [_Search(ctx, given, options).run()])
 
-    names = ["token", "ended", "tokens", *(f"past_{i}" for i in range(len(pasts)))]
-    count = relay.subtract(longest, text.length)
-    loop = Loop("GreedySearch", typed(count), _any_goes_on(ended), [token, ended, text.tokens, *pasts], names, [], step)
-    return iterate(later.ctx, loop)[0][2]
+
+class _Search:
+    def __init__(self, ctx: Context, given: Inputs, options: Greedy) -> None:
+        self.ctx, self.options = ctx, options
+        ids, places = given["ids"], given["places"]
+        assert ids is not None and places is not None
+        self.places = places
+        self.later = GptDecoder(ctx, options.decoder, "decoder")
+        first = options.init_decoder
+        self.first = self.later if first is None else GptDecoder(ctx, first, "init_decoder")
+        self.vocabulary = self.later.vocabulary(options.vocab_size)
+        self.rules = TokenRules.of(ctx, given, options.eos_token_id, options.no_repeat_ngram_size)
+        self.prompt = Prompt.of(ctx, ids, given["attention_mask"], options.pad_token_id, places)
+
+    def run(self) -> Expr:
+        """Return all tokens."""
+        ctx, prompt = self.ctx, self.prompt
+        nothing = self.first.nothing(prompt.ids)
+        logits, pasts = self.first.run(self.first.ctx.scope, prompt.ids, prompt.positions, prompt.mask, nothing)
+        token, ended = self.chosen(ctx, self.rules, logits, Text(prompt.ids), None)
+        text = prompt.text(self.places, self.options.pad_token_id).with_next(ctx, token)
+        assert text.length is not None
+        count = typed(relay.subtract(size_along(ctx, self.places, 0), text.length))
+        names = ["token", "ended", "tokens", *(f"past_{i}" for i in range(len(pasts)))]
+        starts = [token, ended, text.tokens, *pasts]
+        loop = Loop("GreedySearch", count, _any_goes_on(ended), starts, names, [], self.step)
+        return iterate(self.later.ctx, loop)[0][2]
+
+    def step(self, scope: Scope, position: Expr, states: list[Expr]) -> Step:
+        """Return what is after one more token."""
+        token, ended, tokens, *pasts = states
+        ctx = Context(self.ctx.importer, self.ctx.node, self.ctx.version, scope)
+        prompt = self.prompt.inside(scope)
+        text = Text(tokens, prompt.length_at(position))
+        mask = prompt.mask_after(ctx, pasts[0])
+        logits, presents = self.later.run(scope, relay.expand_dims(token, 1), prompt.position_at(position), mask, pasts)
+        token, ended = self.chosen(ctx, self.rules.inside(scope), logits, text, ended)
+        return Step([token, ended, text.with_next(ctx, token).tokens, *presents], [], _any_goes_on(ended))
+
+    def chosen(
+        self, ctx: Context, rules: TokenRules, logits: Expr, text: Text, ended: Expr | None
+    ) -> tuple[Expr, Expr]:
+        """Return the next tokens, and which rows have ended; `ended` is which had before."""
+        scores = rules.applied(ctx, last_scores(ctx, logits, self.vocabulary), text)
+        token = relay.cast(relay.argmax(scores, [1]), "int32")
+        ends = relay.equal(token, constant(np.int32(self.options.eos_token_id)))
+        ends = typed(ends if ended is None else relay.logical_or(ends, ended))
+        return typed(relay.where(ends, constant(np.int32(self.options.pad_token_id)), token)), ends
 
 
 def _any_goes_on(ended: Expr) -> Expr:

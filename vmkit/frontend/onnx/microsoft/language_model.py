@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import onnx
 
 from .... import relay
 from ....relay.ir import Any as AnyDim
-from ....relay.ir import Dim, Expr, TensorType, dims
+from ....relay.ir import Expr, TensorType, dims
 from ..check import sorted_nodes
 from ..context import Context
 from ..dtype import dtype_name
-from ..known import constant
 from ..operators.control_flow import one_outcome
-from ..run_time_axes import pinned, shape_vector
+from ..run_time_axes import pinned
 from ..scope import Scope
 from ..typing import typed
 
@@ -97,15 +95,11 @@ class GptDecoder:
 
     def nothing(self, rows: Expr) -> list[Expr]:
         """Return the past of each layer before the first token, for as many rows as a tensor has."""
-        return [self._nothing(rows, past) for past in self.pasts]
-
-    def _nothing(self, rows: Expr, past: TensorType) -> Expr:
-        count, (_, _, heads, _, size) = self.ctx.shape(rows)[0], past.shape
-        shape: list[Dim] | Expr = [2, count, heads, 0, size]
-        if dims.is_any(count):
-            own = relay.strided_slice(shape_vector(self.ctx, rows), [0], [1], [1])
-            shape = relay.concatenate([constant(np.array([2])), own, constant(np.array([heads, 0, size]))], 0)
-        return typed(relay.full(self.ctx.constant(0, past.dtype), shape, past.dtype))
+        count = self.ctx.shape(rows)[0]
+        shapes = [[2, count, heads, 0, size] for _, _, heads, _, size in (p.shape for p in self.pasts)]
+        kinds = [p.dtype for p in self.pasts]
+        zeros = [relay.full(self.ctx.constant(0, k), s, k) for s, k in zip(shapes, kinds, strict=True)]
+        return [typed(z) for z in zeros]
 
     def run(
         self, scope: Scope, tokens: Expr, positions: Expr, mask: Expr, pasts: Sequence[Expr]
@@ -114,11 +108,7 @@ class GptDecoder:
         logits, *presents = self.network.run(scope, [tokens, positions, mask, *pasts])
         rows, steps = self.ctx.shape(tokens)
         whole = [
-            pinned(self.ctx, new, [2, rows, heads, _sum(self.ctx.shape(past)[3], steps), size])
+            pinned(self.ctx, new, [2, rows, heads, dims.add(self.ctx.shape(past)[3], steps), size])
             for new, past, (_, _, heads, _, size) in zip(presents, pasts, (p.shape for p in self.pasts), strict=True)
         ]
         return typed(pinned(self.ctx, logits, [rows, steps, AnyDim()])), [typed(p) for p in whole]
-
-
-def _sum(a: Dim, b: Dim) -> Dim:
-    return AnyDim() if dims.is_any(a) or dims.is_any(b) else dims.add(a, b)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 
 import numpy as np
+from tvm import tirx
 
 from .... import relay
 from ....relay.ir import Expr, dims
@@ -44,23 +45,22 @@ class Prompt:
     length: Expr
 
     @classmethod
-    def of(cls, ctx: Context, ids: Expr, mask: Expr | None, pad: int, longest: Expr) -> Prompt:
+    def of(cls, ctx: Context, ids: Expr, mask: Expr | None, pad: int, places: Expr) -> Prompt:
         """Return the prompt that tokens are; all but the token `pad` is attended to unless a mask is given.
 
-        The run fails where there is no token, or no room for another before the longest length.
+        The run fails where there is no token, or no room for another among `places`, a vector of the longest length.
         """
-        op_type = ctx.node.op_type
         if ctx.rank(ids) != 2 or ctx.dtype(ids) != "int32":
             ctx.fail(f"input_ids is {ctx.type(ids)}; expected int32 (rows, tokens)")
-        most, have = ctx.scalar(longest), ctx.shape(ids)[1]
-        message = f"{op_type}: max_length must be greater than the length of the prompt, which has at least one token"
-        if isinstance(have, int) and most is not None:
+        have, most = ctx.shape(ids)[1], ctx.shape(places)[0]
+        if isinstance(have, int) and isinstance(most, int):
             if not 0 < have < most:
                 ctx.fail(f"max_length is {most}; it must be greater than the length of the prompt, {have}, at least 1")
         else:
-            length = size_along(ctx, ids, 1)
-            fits = relay.logical_and(relay.less(length, longest), relay.less(constant(np.int64(0)), length))
-            ids = typed(build("dyn.require", ids, fits, message=message))
+            message = "max_length must be greater than the length of the prompt, which has at least one token"
+            fits = tirx.all(dims.as_expr(have) > 0, dims.as_expr(have) < dims.as_expr(most))
+            condition = dims.select(fits, 1, 0)
+            ids = typed(build("require", ids, condition=condition, message=f"{ctx.node.op_type}: {message}"))
         words = relay.cast(relay.not_equal(ids, constant(np.int32(pad))), "int32")
         if mask is None:
             mask = words
@@ -75,13 +75,13 @@ class Prompt:
         """Return the prompt as it is seen inside a loop."""
         return replace(self, **{f.name: scope.take(getattr(self, f.name), f.name) for f in fields(self)[2:]})
 
-    def text(self, ctx: Context, longest: Expr, pad: int) -> Text:
+    def repeated(self, rows: Expr) -> Prompt:
+        """Return the prompt of which each row is the one of a number in `rows`."""
+        taken = {f.name: typed(relay.take(getattr(self, f.name), rows, axis=0)) for f in fields(self)[:4]}
+        return replace(self, **taken)
+
+    def text(self, places: Expr, pad: int) -> Text:
         """Return a text that begins so, with room up to the longest length, filled with padding."""
-        most = ctx.scalar(longest)
-        if most is not None:
-            places = ctx.positions(int(most), "int64")
-        else:
-            places = relay.arange(constant(np.int64(0)), longest, constant(np.int64(1)), "int64")
         own = relay.take(self.ids, _before(places, self.length), axis=1)
         is_own = relay.expand_dims(relay.less(places, self.length), 0)
         return Text(typed(relay.where(is_own, own, constant(np.int32(pad)))), self.length)

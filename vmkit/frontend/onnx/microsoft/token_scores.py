@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..run_time_axes import pinned, positions_along, size_along
 from ..scope import Scope
 from ..typing import typed
 
-__all__ = ["Text", "TokenRules", "last_scores", "whole_number", "without_repeated"]
+__all__ = ["Text", "TokenRules", "counted", "last_scores", "real_number", "whole_number", "without_repeated"]
 
 # The score of a token that is forbidden. Where all are, one of them is still chosen, so it is no infinity.
 _LOWEST = float(np.finfo("float32").min)
@@ -80,24 +81,16 @@ class TokenRules:
     least: Expr | None = None
 
     @classmethod
-    def of(
-        cls,
-        ctx: Context,
-        eos: int,
-        ngram_size: int,
-        min_length: Expr | None,
-        repetition_penalty: Expr | None,
-        vocab_mask: Expr | None,
-        prefix_vocab_mask: Expr | None,
-    ) -> TokenRules:
-        """Return the rules that the inputs of a node are; those that change nothing are left out."""
-        for name, mask, rank in (("vocab_mask", vocab_mask, 1), ("prefix_vocab_mask", prefix_vocab_mask, 2)):
+    def of(cls, ctx: Context, given: Mapping[str, Expr | None], eos: int, ngram_size: int) -> TokenRules:
+        """Return the rules that inputs of a node are, by their names; those that change nothing are left out."""
+        masks = given["vocab_mask"], given["prefix_vocab_mask"]
+        for rank, (name, mask) in enumerate(zip(("vocab_mask", "prefix_vocab_mask"), masks, strict=True), 1):
             if mask is not None and (ctx.rank(mask) != rank or ctx.dtype(mask) != "int32"):
                 ctx.fail(f"{name} is {ctx.type(mask)}; expected int32 of {rank} dimensions, the last for all tokens")
-        least = None if min_length is None else whole_number(ctx, min_length, "min_length")
+        least = None if given["min_length"] is None else whole_number(ctx, given["min_length"], "min_length")
         if least is not None and (ctx.scalar(least) or 1) <= 0:
             least = None
-        return cls(eos, _penalty(ctx, repetition_penalty), ngram_size, vocab_mask, prefix_vocab_mask, least)
+        return cls(eos, _penalty(ctx, given["repetition_penalty"]), ngram_size, *masks, least)
 
     def inside(self, scope: Scope) -> TokenRules:
         """Return the rules as they are seen inside a loop, for all tokens but the first."""
@@ -135,11 +128,10 @@ def _penalty(ctx: Context, given: Expr | None) -> Expr | None:
     """Return a penalty as a float32 scalar; None for 1, which changes no score."""
     if given is None or ctx.scalar(given) == 1:
         return None
-    known = ctx.scalar(given)
+    value, known = real_number(ctx, given, "repetition_penalty"), ctx.scalar(given)
     message = "repetition_penalty must be greater than 0"
     if known is not None:
-        return constant(np.float32(known)) if known > 0 else ctx.fail(f"{message}, not {known}")
-    value = typed(relay.cast(scalar(ctx, given), "float32"))
+        return value if known > 0 else ctx.fail(f"{message}, not {known}")
     is_right = relay.less(constant(np.float32(0)), value)
     return typed(build("dyn.require", value, is_right, message=f"{ctx.node.op_type}: {message}"))
 
@@ -199,8 +191,27 @@ def last_scores(ctx: Context, logits: Expr, vocabulary: int | None) -> Expr:
 def whole_number(ctx: Context, value: Expr, name: str) -> Expr:
     """Return an input of one integer as an int64 scalar."""
     known = ctx.scalar(value)
-    if known is not None:
-        return constant(np.int64(known))
+    return typed(relay.cast(_one(ctx, value, name), "int64")) if known is None else constant(np.int64(known))
+
+
+def real_number(ctx: Context, value: Expr, name: str) -> Expr:
+    """Return an input of one number as a float32 scalar."""
+    known = ctx.scalar(value)
+    return typed(relay.cast(_one(ctx, value, name), "float32")) if known is None else constant(np.float32(known))
+
+
+def _one(ctx: Context, value: Expr, name: str) -> Expr:
     if any(d != 1 for d in ctx.shape(value) if isinstance(d, int)):
         ctx.fail(f"{name} is {ctx.type(value)}; expected one number")
-    return typed(relay.cast(scalar(ctx, value), "int64"))
+    return scalar(ctx, value)
+
+
+def counted(ctx: Context, number: Expr) -> Expr:
+    """Return a vector 0, 1, ... of so many elements, whose type has the number as a size.
+
+    What is known only at run time is a size without a name; see ``with_named_sizes``.
+    """
+    known = ctx.scalar(number)
+    if known is not None:
+        return ctx.positions(max(int(known), 0), "int64")
+    return typed(relay.arange(constant(np.int64(0)), number, constant(np.int64(1)), "int64"))
