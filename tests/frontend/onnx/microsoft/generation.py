@@ -147,6 +147,16 @@ def search(
     )
 
 
+def feed(random: np.random.Generator, rows: int, tokens: int, **more: Any) -> dict[str, Any]:
+    """Return a prompt, in which some tokens are padding, and more inputs: masks where None is given, or numbers."""
+    masks = {"vocab_mask": (VOCABULARY,), "prefix_vocab_mask": (rows, VOCABULARY), "attention_mask": (rows, tokens)}
+    made = {"input_ids": random.integers(0, VOCABULARY, (rows, tokens)).astype("int32")}
+    for name, given in more.items():
+        value = (random.random(masks[name]) < 0.7) if given is None else np.reshape(given, [1])
+        made[name] = value.astype("float32" if "penalty" in name else "int32")
+    return made
+
+
 def assert_same_until_all_end(actual: np.ndarray, expected: np.ndarray) -> None:
     """Assert that rows of tokens agree with onnxruntime's, which says nothing of what follows when all rows ended."""
     assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)

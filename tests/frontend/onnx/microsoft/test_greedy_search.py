@@ -12,6 +12,7 @@ from tests.frontend.onnx.microsoft.generation import (
     PAD,
     VOCABULARY,
     assert_same_until_all_end,
+    feed,
     gpt_decoder,
     greedy_search,
 )
@@ -22,21 +23,11 @@ from vmkit.relay.frontend import from_onnx
 LONGEST = 14
 
 
-def some(random: np.random.Generator, rows: int, tokens: int, **more: Any) -> dict[str, Any]:
-    """Return a prompt, in which some tokens are padding, and masks of the names that are given."""
-    masks = {"vocab_mask": (VOCABULARY,), "prefix_vocab_mask": (rows, VOCABULARY), "attention_mask": (rows, tokens)}
-    feed = {"input_ids": random.integers(0, VOCABULARY, (rows, tokens)).astype("int32")}
-    for name, given in more.items():
-        value = (random.random(masks[name]) < 0.7) if given is None else np.reshape(given, [1])
-        feed[name] = value.astype("float32" if "penalty" in name else "int32")
-    return feed
-
-
 def agrees(proto: Any, *feeds: dict[str, Any]) -> Compiled:
     """Assert that one compilation of a model agrees with onnxruntime on every feed."""
     compiled, peer = Compiled(proto), session(proto)
-    for feed in feeds:
-        assert_same_until_all_end(compiled(**feed)[0], peer.run(None, feed)[0])
+    for given in feeds:
+        assert_same_until_all_end(compiled(**given)[0], peer.run(None, given)[0])
     return compiled
 
 
@@ -45,23 +36,23 @@ def test_rules_and_a_first_decoder_of_its_own() -> None:
     decoders = {"decoder": gpt_decoder(2, 1), "init_decoder": gpt_decoder(2, 2, "init_decoder")}
     masks = {"vocab_mask": None, "prefix_vocab_mask": None, "attention_mask": None}
     random = np.random.default_rng(0)
-    feeds = [some(random, rows, tokens, **masks) for rows, tokens in ((1, 1), (3, 4), (2, 7), (4, 2), (3, 13))]
+    feeds = [feed(random, rows, tokens, **masks) for rows, tokens in ((1, 1), (3, 4), (2, 7), (4, 2), (3, 13))]
     agrees(greedy_search(constants, list(masks), no_repeat_ngram_size=2, **decoders), *feeds)
 
 
 def test_lengths_and_penalty_of_the_run() -> None:
     random, feeds = np.random.default_rng(1), []
     for rows, tokens, most, least, penalty in ((1, 1, 2, 0, 1), (3, 4, 20, 9, 0.6), (2, 3, 9, 12, 2), (4, 2, 30, 0, 1)):
-        feeds.append(some(random, rows, tokens, max_length=most, min_length=least, repetition_penalty=penalty))
+        feeds.append(feed(random, rows, tokens, max_length=most, min_length=least, repetition_penalty=penalty))
     alone = {"max_length": 30, "min_length": 0, "repetition_penalty": 1}
-    feeds += [some(random, 1, tokens, **alone) for tokens in range(2, 8)]
+    feeds += [feed(random, 1, tokens, **alone) for tokens in range(2, 8)]
     decoder = gpt_decoder(1, 3, is_fused=False)
     proto = greedy_search({}, ["max_length", "min_length", "repetition_penalty"], decoder, no_repeat_ngram_size=3)
     compiled = agrees(proto, *feeds)
-    assert any((compiled(**feed)[0][:, -3:] == PAD).all() for feed in feeds), "in none did all rows end"
+    assert any((compiled(**given)[0][:, -3:] == PAD).all() for given in feeds), "in none did all rows end"
     for name, value in (("max_length", 4), ("repetition_penalty", 0)):
         with pytest.raises(VMError, match=f"GreedySearch: {name} must be greater than"):
-            compiled(**some(random, 2, 4, **alone | {name: value}))
+            compiled(**feed(random, 2, 4, **alone | {name: value}))
 
 
 @pytest.mark.parametrize(
@@ -107,5 +98,5 @@ def test_random_models(seed: int) -> None:
         attributes["init_decoder"] = gpt_decoder(layers, seed + 100, "init_decoder")
     if random.random() < 0.3:
         attributes["vocab_size"] = VOCABULARY
-    feeds = [some(random, *random.integers(1, [5, 8]), **dict.fromkeys(free)) for _ in range(20)]
+    feeds = [feed(random, *random.integers(1, [5, 8]), **dict.fromkeys(free)) for _ in range(20)]
     agrees(greedy_search(constants, free, gpt_decoder(layers, seed, is_fused=is_fused), **attributes), *feeds)

@@ -1,0 +1,98 @@
+"""BeamSearch: texts, their scores and those of all tokens, beside onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from tests.frontend.onnx.microsoft.generation import VOCABULARY, beam_search, feed, gpt_decoder
+from tests.frontend.onnx.programs import ATOL, RTOL, Compiled, session
+from vmkit.errors import ModelError, VMError
+from vmkit.relay.frontend import from_onnx
+
+NUMBERS = [
+    "max_length", "min_length", "num_beams", "num_return_sequences", "length_penalty", "repetition_penalty",
+]  # fmt: skip
+
+
+def assert_same_texts(compiled: Compiled, expected: list[np.ndarray], given: dict[str, Any]) -> None:
+    """Assert that all outputs agree; after the last step onnxruntime leaves the scores of tokens as memory was."""
+    texts, scores, tokens = compiled(**given)
+    np.testing.assert_array_equal(texts, expected[0])
+    np.testing.assert_allclose(scores, expected[1], RTOL, ATOL)
+    assert tokens.shape == expected[2].shape
+    steps = int(np.flatnonzero(tokens.any(axis=(1, 2, 3)))[-1]) + 1
+    np.testing.assert_allclose(tokens[:steps], expected[2][:steps], RTOL, ATOL)
+
+
+def agrees(proto: onnx.ModelProto, *feeds: dict[str, Any]) -> Compiled:
+    compiled, peer = Compiled(proto), session(proto)
+    for given in feeds:
+        assert_same_texts(compiled, peer.run(None, given), given)
+    return compiled
+
+
+def numbers(random: np.random.Generator, **given: float) -> dict[str, float]:
+    """Return values of all inputs that are numbers, random but for those that are given."""
+    beams = int(random.integers(1, 6))
+    made = {
+        "max_length": int(random.integers(9, 20)), "min_length": int(random.choice([0, 0, 5, 8])), "num_beams": beams,
+        "num_return_sequences": int(random.integers(1, beams + 1)),
+        "length_penalty": float(random.choice([-1, 0, 0.5, 1, 2])),
+        "repetition_penalty": float(random.choice([0.5, 1, 1.3])),
+    }  # fmt: skip
+    return made | given
+
+
+def test_numbers_and_masks_of_the_run() -> None:
+    random, masks = np.random.default_rng(0), {"vocab_mask": None, "prefix_vocab_mask": None, "attention_mask": None}
+    proto = beam_search({}, [*NUMBERS, *masks], no_repeat_ngram_size=3)
+    sizes = ((1, 1), (3, 4), (2, 7), (4, 2), (3, 8), (2, 3), (3, 3), (2, 5))
+    compiled = agrees(proto, *(feed(random, *size, **numbers(random), **masks) for size in sizes))
+    for wrong, message in (({"max_length": 4}, "max_length"), ({"num_return_sequences": 6}, "num_return_sequences")):
+        with pytest.raises(VMError, match=f"BeamSearch: {message} must be"):
+            compiled(**feed(random, 2, 4, **numbers(random, **wrong), **masks))
+
+
+def test_fixed_numbers_and_a_first_decoder_of_its_own() -> None:
+    random = np.random.default_rng(1)
+    constants = {"max_length": 14, "num_beams": 4, "num_return_sequences": 3, "length_penalty": 0.7}
+    constants |= {"min_length": 7, "repetition_penalty": 1.3}
+    decoders = {"decoder": gpt_decoder(2, 4), "init_decoder": gpt_decoder(2, 5, "init_decoder")}
+    proto = beam_search(constants, early_stopping=1, **decoders)
+    agrees(proto, *(feed(random, rows, tokens) for rows, tokens in ((1, 1), (3, 4), (2, 7), (4, 2), (1, 13))))
+
+
+@pytest.mark.parametrize(
+    ("changed", "attributes", "message"),
+    [
+        ({"num_return_sequences": 3}, {}, "num_return_sequences is 3; it is at least 1 and at most num_beams, 2"),
+        ({}, {"vocab_size": VOCABULARY + 1}, "vocab_size is 14, and the decoder scores 13 tokens"),
+    ],
+)
+def test_what_is_refused(changed: dict[str, Any], attributes: dict[str, Any], message: str) -> None:
+    constants = {"max_length": 9, "num_beams": 2, "num_return_sequences": 1, **changed}
+    with pytest.raises(ModelError, match=message):
+        from_onnx(beam_search(constants, **attributes))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(12))
+def test_random_models(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    masks = [n for n in ("vocab_mask", "prefix_vocab_mask", "attention_mask") if random.random() < 0.5]
+    layers, is_fused = int(random.integers(1, 3)), bool(random.integers(2))
+    attributes: dict[str, Any] = {"no_repeat_ngram_size": int(random.integers(0, 4))}
+    attributes["early_stopping"] = int(random.integers(2))
+    if random.random() < 0.3:
+        attributes["init_decoder"] = gpt_decoder(layers, seed + 100, "init_decoder")
+    constants, free = (numbers(random), []) if seed % 2 else ({}, NUMBERS)
+    proto = beam_search(constants, [*free, *masks], gpt_decoder(layers, seed, is_fused=is_fused), **attributes)
+    feeds = []
+    for _ in range(20):
+        more: dict[str, Any] = numbers(random) if free else {}
+        feeds.append(feed(random, *random.integers(1, [5, 8]), **more, **dict.fromkeys(masks)))
+    agrees(proto, *feeds)

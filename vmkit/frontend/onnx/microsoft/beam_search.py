@@ -1,0 +1,174 @@
+"""BeamSearch: several texts go on at once, and the likeliest of them are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+
+from .... import relay
+from ....relay.ir import Dim, Expr, dims
+from ....relay.op import build
+from ..context import Context
+from ..iteration import Loop, Step, iterate
+from ..known import constant, sizes
+from ..named_sizes import with_named_sizes
+from ..registry import AttributeGroup, converter
+from ..scope import Scope
+from ..typing import typed
+from .beams import BeamRules, Beams, Choice
+from .hypotheses import first
+from .language_model import GptDecoder
+from .prompt import Prompt
+from .token_scores import Text, TokenRules, counted, last_scores, real_number, whole_number
+
+Inputs = Mapping[str, "Expr | None"]
+
+
+@dataclass(frozen=True)
+class Options(AttributeGroup):
+    """The attributes of BeamSearch."""
+
+    decoder: onnx.GraphProto
+    eos_token_id: int
+    pad_token_id: int
+    decoder_start_token_id: int = -1
+    early_stopping: int = 0
+    encoder: onnx.GraphProto | None = None
+    init_decoder: onnx.GraphProto | None = None
+    model_type: int = 0
+    no_repeat_ngram_size: int = 0
+    vocab_size: int = -1
+
+
+@converter("BeamSearch", domain="com.microsoft")
+def beam_search(
+    ctx: Context,
+    ids: Expr,
+    max_length: Expr,
+    min_length: Expr | None,
+    num_beams: Expr,
+    num_return_sequences: Expr,
+    length_penalty: Expr | None = None,
+    repetition_penalty: Expr | None = None,
+    vocab_mask: Expr | None = None,
+    prefix_vocab_mask: Expr | None = None,
+    attention_mask: Expr | None = None,
+    decoder_input_ids: Expr | None = None,
+    logits_processor: Expr | None = None,
+    *,
+    options: Options,
+) -> list[Expr]:
+    """The best texts for each prompt, their scores, and the scores of all tokens that might have come."""
+    if options.model_type != 0 or options.encoder is not None:
+        ctx.fail(f"model_type is {options.model_type}; 0, a decoder alone in the form of GPT-2, is supported")
+    if decoder_input_ids is not None or (logits_processor is not None and ctx.scalar(logits_processor) != 0):
+        ctx.fail("decoder_input_ids and logits_processor are for Whisper alone; leave them out")
+    numbers = {"places": max_length, "beams": num_beams, "returned": num_return_sequences}
+    given: dict[str, Any] = {n: counted(ctx, whole_number(ctx, v, n)) for n, v in numbers.items()}
+    given |= {
+        "ids": ids, "min_length": min_length, "length_penalty": length_penalty,
+        "repetition_penalty": repetition_penalty, "vocab_mask": vocab_mask, "prefix_vocab_mask": prefix_vocab_mask,
+        "attention_mask": attention_mask,
+    }  # fmt: skip
+    return with_named_sizes(ctx, given, lambda ctx, given: _Search(ctx, given, options).run())
+
+
+class _Search:
+    def __init__(self, ctx: Context, given: Inputs, options: Options) -> None:
+        self.ctx = ctx
+        sized = {name: value for name in ("ids", "places", "beams", "returned") if (value := given[name]) is not None}
+        ids, self.places = sized["ids"], sized["places"]
+        count, self.returned = (ctx.shape(sized[name])[0] for name in ("beams", "returned"))
+        ids = _with_enough_beams(ctx, ids, count, self.returned)
+        self.later = GptDecoder(ctx, options.decoder, "decoder")
+        begin = options.init_decoder
+        self.first = self.later if begin is None else GptDecoder(ctx, begin, "init_decoder")
+        self.vocabulary = self.later.vocabulary(options.vocab_size)
+        self.words = TokenRules.of(ctx, given, options.eos_token_id, options.no_repeat_ngram_size)
+        self.prompt = Prompt.of(ctx, ids, given["attention_mask"], options.pad_token_id, self.places)
+        penalty = given["length_penalty"]
+        power = constant(np.float32(1)) if penalty is None else real_number(ctx, penalty, "length_penalty")
+        self.rules = BeamRules(
+            ctx.shape(ids)[0], count, options.eos_token_id, options.pad_token_id, power, options.early_stopping == 1
+        )
+
+    def run(self) -> list[Expr]:
+        """Return the texts, their scores and, where they are wanted, all scores of tokens."""
+        ctx, prompt, rules = self.ctx, self.prompt, self.rules
+        # Before the first token all beams are alike: the decoder runs once for each prompt.
+        nothing = self.first.nothing(prompt.ids)
+        logits, pasts = self.first.run(self.first.ctx.scope, prompt.ids, prompt.positions, prompt.mask, nothing)
+        scores = self.scores(ctx, self.words, logits, Text(prompt.ids))
+        owner = rules.prompts(ctx)
+        self.repeated = prompt.repeated(owner)
+        begin = Beams.at_start(ctx, rules, self.repeated.text(self.places, rules.pad))
+        choice = begin.chosen(ctx, rules, typed(relay.take(scores, owner, axis=0)))
+        # Each beam goes on from the past of its prompt.
+        pasts = [typed(relay.take(p, owner, axis=1)) for p in pasts]
+
+        starts = [choice.token, *choice.beams.states, *self.recorded(ctx, choice), *pasts]
+        names = ["token", *Beams.STATE_NAMES, *(["scores"] if ctx.wants(2) else [])]
+        names += [f"past_{i}" for i in range(len(pasts))]
+        steps = sizes(np.array(dims.sub(self.new_tokens, 1), dtype=object))
+        loop = Loop("BeamSearch", steps, _any_goes_on(choice.beams), starts, names, [], self.step)
+        _, *states = iterate(self.later.ctx, loop)[0]
+        own = len(Beams.STATE_NAMES)
+        texts = Beams.of(states[:own]).finished(ctx, rules)
+        recorded = [states[own]] if ctx.wants(2) else []
+        return [first(texts.tokens, self.returned), first(texts.scores, self.returned), *recorded]
+
+    def step(self, scope: Scope, position: Expr, states: list[Expr]) -> Step:
+        """Return what is after one more token."""
+        own = 1 + len(Beams.STATE_NAMES)
+        token, beams, record = states[0], Beams.of(states[1:own]), states[own : own + int(self.ctx.wants(2))]
+        pasts = states[own + len(record) :]
+        ctx = Context(self.ctx.importer, self.ctx.node, self.ctx.version, scope)
+        prompt, rules = self.repeated.inside(scope), self.rules.inside(scope)
+        mask = prompt.mask_after(ctx, pasts[0])
+        at = prompt.position_at(position)
+        logits, presents = self.later.run(scope, relay.expand_dims(token, 1), at, mask, pasts)
+        choice = beams.chosen(ctx, rules, self.scores(ctx, self.words.inside(scope), logits, beams.text))
+        presents = [choice.taken(ctx, rules, p, 1) for p in presents]
+        further = relay.add(position, constant(np.int64(1)))
+        written = [_recorded(r, choice, further) for r in record]
+        return Step([choice.token, *choice.beams.states, *written, *presents], [], _any_goes_on(choice.beams))
+
+    def scores(self, ctx: Context, rules: TokenRules, logits: Expr, text: Text) -> Expr:
+        """Return the logarithms of the likelihoods of tokens after the rules, (rows, tokens)."""
+        return rules.applied(ctx, typed(relay.nn.log_softmax(last_scores(ctx, logits, self.vocabulary))), text)
+
+    @property
+    def new_tokens(self) -> Dim:
+        """How many tokens a text gets at most."""
+        return dims.sub(self.ctx.shape(self.places)[0], self.ctx.shape(self.prompt.ids)[1])
+
+    def recorded(self, ctx: Context, choice: Choice) -> list[Expr]:
+        """Return a buffer for the scores at each step, with those of the first; nothing if they are not wanted."""
+        if not ctx.wants(2):
+            return []
+        shape = [self.new_tokens, *ctx.shape(choice.totals)]
+        buffer = build("buffer.create", shape=shape, dtype="float32")
+        return [_recorded(buffer, choice, constant(np.int64(0)))]
+
+
+def _recorded(buffer: Expr, choice: Choice, step: Expr) -> Expr:
+    return typed(build("buffer.write", buffer, choice.totals, step, axis=0))
+
+
+def _any_goes_on(beams: Beams) -> Expr:
+    return typed(relay.logical_not(relay.all(beams.is_done)))
+
+
+def _with_enough_beams(ctx: Context, ids: Expr, count: Dim, returned: Dim) -> Expr:
+    """Return tokens after a check that no more texts are wanted than there are beams, and at least one."""
+    if isinstance(count, int) and isinstance(returned, int):
+        if not 1 <= returned <= count:
+            ctx.fail(f"num_return_sequences is {returned}; it is at least 1 and at most num_beams, {count}")
+        return ids
+    fits = dims.select((dims.as_expr(returned) >= 1) & (dims.as_expr(returned) <= dims.as_expr(count)), 1, 0)
+    message = "BeamSearch: num_return_sequences must be at least 1 and at most num_beams"
+    return typed(build("require", ids, condition=fits, message=message))
