@@ -92,6 +92,96 @@ def _plain_attention(i: int) -> list[onnx.NodeProto]:
     return nodes
 
 
+class _T5:
+    """The nodes of a graph of T5's form, by and by."""
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.shapes: dict[str, tuple[int, ...]] = {"table": (VOCABULARY, WIDTH), "head": (WIDTH, VOCABULARY)}
+
+    def add(self, op_type: str, inputs: str, output: str, **attributes: Any) -> str:
+        self.nodes.append(node(op_type, inputs, output, **attributes))
+        return output
+
+    def heads(self, x: str, name: str, output: str = "") -> str:
+        """Return a projection of x, (rows, heads, steps, size)."""
+        self.shapes[f"w_{name}"] = (WIDTH, WIDTH)
+        product = self.add("MatMul", f"{x} w_{name}", f"m_{name}")
+        split = self.add("Reshape", f"{product} parts", f"r_{name}")
+        return self.add("Transpose", split, output or f"h_{name}", perm=[0, 2, 1, 3])
+
+    def attended(self, x: str, keys: str, values: str, name: str, bias: str = "") -> str:
+        """Return x with what it attends to."""
+        turned = self.add("Transpose", keys, f"k_{name}", perm=[0, 1, 3, 2])
+        scores = self.add("MatMul", f"{self.heads(x, name)} {turned}", f"s_{name}")
+        if bias:
+            scores = self.add("Add", f"{scores} {bias}", f"b_{name}")
+        shares = self.add("Softmax", scores, f"p_{name}", axis=-1)
+        four = self.add("MatMul", f"{shares} {values}", f"v_{name}")
+        back = self.add("Reshape", f"{self.add('Transpose', four, f't_{name}', perm=[0, 2, 1, 3])} merged", f"f_{name}")
+        return self.add("Add", f"{x} {back}", f"y_{name}")
+
+    def decoded(self, tokens: str, cross: str, layers: int, has_past: bool) -> None:
+        """Add the decoder: logits, and the keys and values of each layer."""
+        wide = self.add("Unsqueeze", "encoder_attention_mask axes", "wide")
+        bias = self.add("Where", f"{self.add('Equal', f'{wide} nothing', 'is_hidden')} hidden zero", "bias")
+        x = self.add("Gather", f"table {tokens}", "words")
+        for i in range(layers):
+            own = [f"present_{part}_self_{i}" for part in ("key", "value")]
+            for name in own:
+                if has_past:
+                    new = self.heads(x, name)
+                    self.add("Concat", f"{name.replace('present', 'past')} {new}", name, axis=2)
+                else:
+                    self.heads(x, name, name)
+            x = self.attended(x, *own, f"self_{i}")
+            x = self.attended(x, f"{cross}_key_cross_{i}", f"{cross}_value_cross_{i}", f"cross_{i}", bias)
+        self.add("MatMul", f"{x} head", "logits")
+
+    def graph(self, name: str, seed: int, inputs: Sequence[Any], outputs: Sequence[Any]) -> onnx.GraphProto:
+        constants = {
+            "parts": np.array([0, 0, HEADS, SIZE]), "merged": np.array([0, 0, WIDTH]), "axes": np.array([1, 2]),
+            "nothing": np.array(0, "int32"), "hidden": np.float32(-10000), "zero": np.float32(0),
+        }  # fmt: skip
+        tensors = [numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()]
+        return helper.make_graph(self.nodes, name, inputs, outputs, [*tensors, *weights(seed, **self.shapes)])
+
+
+def _pasts(what: str, kind: str, layers: int, length: str) -> list[onnx.ValueInfoProto]:
+    names = [f"{what}_{part}_{kind}_{i}" for i in range(layers) for part in ("key", "value")]
+    return [value(n, ["b", HEADS, length, SIZE]) for n in names]
+
+
+def t5_encoder(layers: int, seed: int, has_first_step: bool) -> onnx.GraphProto:
+    """Return an encoder in the form of T5, with the first step of the decoder or without."""
+    made = _T5()
+    x = made.add("Gather", "table encoder_input_ids", "encoder_hidden_states")
+    for cross in _pasts("present", "cross", layers, "e"):
+        made.heads(x, cross.name, cross.name)
+    inputs = [value(n, ["b", "e"], TensorProto.INT32) for n in ("encoder_input_ids", "encoder_attention_mask")]
+    outputs = _pasts("present", "cross", layers, "e")
+    if has_first_step:
+        made.decoded("decoder_input_ids", "present", layers, has_past=False)
+        inputs.append(value("decoder_input_ids", ["b", 1], TensorProto.INT32))
+        first = [value("logits", ["b", 1, VOCABULARY]), value("encoder_hidden_states", ["b", "e", WIDTH])]
+        outputs = [*first, *_pasts("present", "self", layers, "t"), *outputs]
+    return made.graph("encoder", seed, inputs, outputs)
+
+
+def t5_decoder(layers: int, seed: int, takes_hidden: bool) -> onnx.GraphProto:
+    """Return a decoder in the form of T5, which may take hidden states of the encoder, of which it reads the shape."""
+    made = _T5()
+    made.decoded("input_ids", "past", layers, has_past=True)
+    inputs = [value("input_ids", ["b", 1], TensorProto.INT32)]
+    inputs.append(value("encoder_attention_mask", ["b", "e"], TensorProto.INT32))
+    if takes_hidden:
+        inputs.append(value("encoder_hidden_states", ["b", "e", WIDTH]))
+    inputs += [*_pasts("past", "self", layers, "p"), *_pasts("past", "cross", layers, "e")]
+    return made.graph(
+        "decoder", seed, inputs, [value("logits", ["b", 1, VOCABULARY]), *_pasts("present", "self", layers, "t")]
+    )
+
+
 _INPUTS: dict[str, tuple[list[Any], str]] = {
     "input_ids": (["b", "s"], "int32"),
     "vocab_mask": ([VOCABULARY], "int32"),

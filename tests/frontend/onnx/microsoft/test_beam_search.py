@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
-from tests.frontend.onnx.microsoft.generation import VOCABULARY, beam_search, feed, gpt_decoder
+from tests.frontend.onnx.microsoft.generation import VOCABULARY, beam_search, feed, gpt_decoder, t5_decoder, t5_encoder
 from tests.frontend.onnx.programs import ATOL, RTOL, Compiled, session
 from vmkit.errors import ModelError, VMError
 from vmkit.relay.frontend import from_onnx
@@ -66,6 +66,30 @@ def test_fixed_numbers_and_a_first_decoder_of_its_own() -> None:
     agrees(proto, *(feed(random, rows, tokens) for rows, tokens in ((1, 1), (3, 4), (2, 7), (4, 2), (1, 13))))
 
 
+def encoder_decoder(layers: int, seed: int, is_new: bool, takes_hidden: bool = False) -> dict[str, Any]:
+    """Return the attributes of a model of T5's form, in which the encoder's graph makes the first step or not."""
+    encoder, decoder = t5_encoder(layers, seed, not is_new), t5_decoder(layers, seed + 50, takes_hidden)
+    return {"model_type": 1, "encoder": encoder, "decoder": decoder, "decoder_start_token_id": 1}
+
+
+def test_an_encoder_that_makes_the_first_step() -> None:
+    random = np.random.default_rng(2)
+    model = encoder_decoder(1, 6, is_new=False, takes_hidden=True)
+    proto = beam_search({}, NUMBERS, no_repeat_ngram_size=3, **model)
+    agrees(
+        proto, *(feed(random, *size, **numbers(random)) for size in ((1, 1), (3, 4), (2, 7), (4, 2), (3, 8), (2, 3)))
+    )
+
+
+def test_an_encoder_alone() -> None:
+    random = np.random.default_rng(3)
+    constants = {"max_length": 14, "num_beams": 3, "num_return_sequences": 3, "length_penalty": 1.0}
+    constants |= {"min_length": 0, "repetition_penalty": 1.0}
+    proto = beam_search(constants, ["attention_mask"], **encoder_decoder(2, 7, is_new=True))
+    feeds = [feed(random, *size, attention_mask=None) for size in ((1, 1), (3, 4), (2, 7), (4, 2), (2, 20))]
+    agrees(proto, *feeds)
+
+
 @pytest.mark.parametrize(
     ("changed", "attributes", "message"),
     [
@@ -87,10 +111,14 @@ def test_random_models(seed: int) -> None:
     layers, is_fused = int(random.integers(1, 3)), bool(random.integers(2))
     attributes: dict[str, Any] = {"no_repeat_ngram_size": int(random.integers(0, 4))}
     attributes["early_stopping"] = int(random.integers(2))
-    if random.random() < 0.3:
+    attributes["decoder"] = gpt_decoder(layers, seed, is_fused=is_fused)
+    if seed % 3 == 0:
+        attributes |= encoder_decoder(layers, seed, is_fused)
+        masks = [m for m in masks if m != "attention_mask"]
+    elif random.random() < 0.3:
         attributes["init_decoder"] = gpt_decoder(layers, seed + 100, "init_decoder")
     constants, free = (numbers(random), []) if seed % 2 else ({}, NUMBERS)
-    proto = beam_search(constants, [*free, *masks], gpt_decoder(layers, seed, is_fused=is_fused), **attributes)
+    proto = beam_search(constants, [*free, *masks], **attributes)
     feeds = []
     for _ in range(20):
         more: dict[str, Any] = numbers(random) if free else {}

@@ -20,9 +20,10 @@ from ..registry import AttributeGroup, converter
 from ..scope import Scope
 from ..typing import typed
 from .beams import BeamRules, Beams, Choice
+from .encoder_decoder import T5Writer, encoded_mask
 from .hypotheses import first
-from .language_model import GptDecoder
-from .prompt import Prompt
+from .prompt import Prompt, require_room
+from .text_models import GptWriter, Writer
 from .token_scores import Text, TokenRules, counted, last_scores, real_number, whole_number
 
 Inputs = Mapping[str, "Expr | None"]
@@ -63,8 +64,11 @@ def beam_search(
     options: Options,
 ) -> list[Expr]:
     """The best texts for each prompt, their scores, and the scores of all tokens that might have come."""
-    if options.model_type != 0 or options.encoder is not None:
-        ctx.fail(f"model_type is {options.model_type}; 0, a decoder alone in the form of GPT-2, is supported")
+    if options.model_type not in (0, 1) or (options.model_type == 1) != (options.encoder is not None):
+        ctx.fail(
+            f"model_type is {options.model_type}, {'without' if options.encoder is None else 'with'} an encoder; it is "
+            "0 for a decoder alone in the form of GPT-2, and 1 for an encoder and a decoder in the form of T5"
+        )
     if decoder_input_ids is not None or (logits_processor is not None and ctx.scalar(logits_processor) != 0):
         ctx.fail("decoder_input_ids and logits_processor are for Whisper alone; leave them out")
     numbers = {"places": max_length, "beams": num_beams, "returned": num_return_sequences}
@@ -84,12 +88,8 @@ class _Search:
         ids, self.places = sized["ids"], sized["places"]
         count, self.returned = (ctx.shape(sized[name])[0] for name in ("beams", "returned"))
         ids = _with_enough_beams(ctx, ids, count, self.returned)
-        self.later = GptDecoder(ctx, options.decoder, "decoder")
-        begin = options.init_decoder
-        self.first = self.later if begin is None else GptDecoder(ctx, begin, "init_decoder")
-        self.vocabulary = self.later.vocabulary(options.vocab_size)
         self.words = TokenRules.of(ctx, given, options.eos_token_id, options.no_repeat_ngram_size)
-        self.prompt = Prompt.of(ctx, ids, given["attention_mask"], options.pad_token_id, self.places)
+        self.writer = _writer(ctx, ids, given["attention_mask"], self.places, options)
         penalty = given["length_penalty"]
         power = constant(np.float32(1)) if penalty is None else real_number(ctx, penalty, "length_penalty")
         self.rules = BeamRules(
@@ -98,24 +98,23 @@ class _Search:
 
     def run(self) -> list[Expr]:
         """Return the texts, their scores and, where they are wanted, all scores of tokens."""
-        ctx, prompt, rules = self.ctx, self.prompt, self.rules
-        # Before the first token all beams are alike: the decoder runs once for each prompt.
-        nothing = self.first.nothing(prompt.ids)
-        logits, pasts = self.first.run(self.first.ctx.scope, prompt.ids, prompt.positions, prompt.mask, nothing)
-        scores = self.scores(ctx, self.words, logits, Text(prompt.ids))
+        ctx, writer, rules = self.ctx, self.writer, self.rules
+        # Before the first token all beams are alike: the model runs once for each prompt.
+        logits, pasts = writer.begin()
+        scores = self.scores(ctx, self.words, logits, Text(writer.begun))
         owner = rules.prompts(ctx)
-        self.repeated = prompt.repeated(owner)
-        begin = Beams.at_start(ctx, rules, self.repeated.text(self.places, rules.pad))
+        writer.repeat(owner)
+        begin = Beams.at_start(ctx, rules, writer.text(self.places, rules.pad))
         choice = begin.chosen(ctx, rules, typed(relay.take(scores, owner, axis=0)))
         # Each beam goes on from the past of its prompt.
-        pasts = [typed(relay.take(p, owner, axis=1)) for p in pasts]
+        pasts = [typed(relay.take(p, owner, axis=writer.row_axis)) for p in pasts]
 
         starts = [choice.token, *choice.beams.states, *self.recorded(ctx, choice), *pasts]
         names = ["token", *Beams.STATE_NAMES, *(["scores"] if ctx.wants(2) else [])]
         names += [f"past_{i}" for i in range(len(pasts))]
         steps = sizes(np.array(dims.sub(self.new_tokens, 1), dtype=object))
         loop = Loop("BeamSearch", steps, _any_goes_on(choice.beams), starts, names, [], self.step)
-        _, *states = iterate(self.later.ctx, loop)[0]
+        _, *states = iterate(writer.ctx, loop)[0]
         own = len(Beams.STATE_NAMES)
         texts = Beams.of(states[:own]).finished(ctx, rules)
         recorded = [states[own]] if ctx.wants(2) else []
@@ -127,24 +126,22 @@ class _Search:
         token, beams, record = states[0], Beams.of(states[1:own]), states[own : own + int(self.ctx.wants(2))]
         pasts = states[own + len(record) :]
         ctx = Context(self.ctx.importer, self.ctx.node, self.ctx.version, scope)
-        prompt, rules = self.repeated.inside(scope), self.rules.inside(scope)
-        mask = prompt.mask_after(ctx, pasts[0])
-        at = prompt.position_at(position)
-        logits, presents = self.later.run(scope, relay.expand_dims(token, 1), at, mask, pasts)
+        rules = self.rules.inside(scope)
+        logits, presents = self.writer.further(scope, position, token, pasts)
         choice = beams.chosen(ctx, rules, self.scores(ctx, self.words.inside(scope), logits, beams.text))
-        presents = [choice.taken(ctx, rules, p, 1) for p in presents]
+        presents = [choice.taken(ctx, rules, p, self.writer.row_axis) for p in presents]
         further = relay.add(position, constant(np.int64(1)))
         written = [_recorded(r, choice, further) for r in record]
         return Step([choice.token, *choice.beams.states, *written, *presents], [], _any_goes_on(choice.beams))
 
     def scores(self, ctx: Context, rules: TokenRules, logits: Expr, text: Text) -> Expr:
         """Return the logarithms of the likelihoods of tokens after the rules, (rows, tokens)."""
-        return rules.applied(ctx, typed(relay.nn.log_softmax(last_scores(ctx, logits, self.vocabulary))), text)
+        return rules.applied(ctx, typed(relay.nn.log_softmax(last_scores(ctx, logits, self.writer.vocabulary))), text)
 
     @property
     def new_tokens(self) -> Dim:
         """How many tokens a text gets at most."""
-        return dims.sub(self.ctx.shape(self.places)[0], self.ctx.shape(self.prompt.ids)[1])
+        return dims.sub(self.ctx.shape(self.places)[0], self.ctx.shape(self.writer.begun)[1])
 
     def recorded(self, ctx: Context, choice: Choice) -> list[Expr]:
         """Return a buffer for the scores at each step, with those of the first; nothing if they are not wanted."""
@@ -153,6 +150,14 @@ class _Search:
         shape = [self.new_tokens, *ctx.shape(choice.totals)]
         buffer = build("buffer.create", shape=shape, dtype="float32")
         return [_recorded(buffer, choice, constant(np.int64(0)))]
+
+
+def _writer(ctx: Context, ids: Expr, mask: Expr | None, places: Expr, options: Options) -> Writer:
+    if options.encoder is None:
+        prompt = Prompt.of(ctx, ids, mask, options.pad_token_id, places)
+        return GptWriter(ctx, prompt, options.decoder, options.init_decoder, options.vocab_size)
+    inputs = require_room(ctx, ids, 1, places), encoded_mask(ctx, ids, mask, options.pad_token_id)
+    return T5Writer(ctx, inputs, options.encoder, options.decoder, options.decoder_start_token_id, options.vocab_size)
 
 
 def _recorded(buffer: Expr, choice: Choice, step: Expr) -> Expr:

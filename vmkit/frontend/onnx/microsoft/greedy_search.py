@@ -18,8 +18,8 @@ from ..registry import AttributeGroup, converter
 from ..run_time_axes import size_along
 from ..scope import Scope
 from ..typing import typed
-from .language_model import GptDecoder
 from .prompt import Prompt
+from .text_models import GptWriter
 from .token_scores import Text, TokenRules, counted, last_scores, whole_number
 
 Inputs = Mapping[str, "Expr | None"]
@@ -72,35 +72,31 @@ class _Search:
         ids, places = given["ids"], given["places"]
         assert ids is not None and places is not None
         self.places = places
-        self.later = GptDecoder(ctx, options.decoder, "decoder")
-        first = options.init_decoder
-        self.first = self.later if first is None else GptDecoder(ctx, first, "init_decoder")
-        self.vocabulary = self.later.vocabulary(options.vocab_size)
         self.rules = TokenRules.of(ctx, given, options.eos_token_id, options.no_repeat_ngram_size)
-        self.prompt = Prompt.of(ctx, ids, given["attention_mask"], options.pad_token_id, places)
+        prompt = Prompt.of(ctx, ids, given["attention_mask"], options.pad_token_id, places)
+        self.writer = GptWriter(ctx, prompt, options.decoder, options.init_decoder, options.vocab_size)
+        self.begun = size_along(ctx, prompt.ids, 1)
 
     def run(self) -> Expr:
         """Return all tokens."""
-        ctx, prompt = self.ctx, self.prompt
-        nothing = self.first.nothing(prompt.ids)
-        logits, pasts = self.first.run(self.first.ctx.scope, prompt.ids, prompt.positions, prompt.mask, nothing)
-        token, ended = self.chosen(ctx, self.rules, logits, Text(prompt.ids), None)
-        text = prompt.text(self.places, self.options.pad_token_id).with_next(ctx, token)
+        ctx, writer = self.ctx, self.writer
+        logits, pasts = writer.begin()
+        token, ended = self.chosen(ctx, self.rules, logits, Text(writer.begun), None)
+        text = writer.text(self.places, self.options.pad_token_id).with_next(ctx, token)
         assert text.length is not None
         count = typed(relay.subtract(size_along(ctx, self.places, 0), text.length))
         names = ["token", "ended", "tokens", *(f"past_{i}" for i in range(len(pasts)))]
         starts = [token, ended, text.tokens, *pasts]
         loop = Loop("GreedySearch", count, _any_goes_on(ended), starts, names, [], self.step)
-        return iterate(self.later.ctx, loop)[0][2]
+        return iterate(writer.ctx, loop)[0][2]
 
     def step(self, scope: Scope, position: Expr, states: list[Expr]) -> Step:
         """Return what is after one more token."""
         token, ended, tokens, *pasts = states
         ctx = Context(self.ctx.importer, self.ctx.node, self.ctx.version, scope)
-        prompt = self.prompt.inside(scope)
-        text = Text(tokens, prompt.length_at(position))
-        mask = prompt.mask_after(ctx, pasts[0])
-        logits, presents = self.later.run(scope, relay.expand_dims(token, 1), prompt.position_at(position), mask, pasts)
+        length = relay.add(relay.add(scope.take(self.begun, "begun"), position), constant(np.int64(1)))
+        text = Text(tokens, typed(length))
+        logits, presents = self.writer.further(scope, position, token, pasts)
         token, ended = self.chosen(ctx, self.rules.inside(scope), logits, text, ended)
         return Step([token, ended, text.with_next(ctx, token).tokens, *presents], [], _any_goes_on(ended))
 
@@ -108,7 +104,7 @@ class _Search:
         self, ctx: Context, rules: TokenRules, logits: Expr, text: Text, ended: Expr | None
     ) -> tuple[Expr, Expr]:
         """Return the next tokens, and which rows have ended; `ended` is which had before."""
-        scores = rules.applied(ctx, last_scores(ctx, logits, self.vocabulary), text)
+        scores = rules.applied(ctx, last_scores(ctx, logits, self.writer.vocabulary), text)
         token = relay.cast(relay.argmax(scores, [1]), "int32")
         ends = relay.equal(token, constant(np.int32(self.options.eos_token_id)))
         ends = typed(ends if ended is None else relay.logical_or(ends, ended))

@@ -17,9 +17,9 @@ from ..run_time_axes import pinned
 from ..scope import Scope
 from ..typing import typed
 
-__all__ = ["GptDecoder", "Network"]
+__all__ = ["SHARED", "GptDecoder", "Network"]
 
-_SHARED = (
+SHARED = (
     "it is of the form that keeps past and present in one buffer, which is for GPUs; export the model without "
     "past_present_share_buffer and without decoder masked attention"
 )
@@ -57,6 +57,15 @@ class Network:
         shape = [int(d.dim_value) if d.dim_value > 0 else AnyDim() for d in tensor.shape.dim]
         return TensorType(shape, dtype_name(tensor.elem_type, f"{info.name!r} of {self.what}"))
 
+    def vocabulary(self, given: int) -> int | None:
+        """Return how many tokens are scored, by an attribute or else as the logits are declared; None for all."""
+        size = self.declared(self.graph.output[0]).shape[-1]
+        if given <= 0:
+            return size if isinstance(size, int) else None
+        if isinstance(size, int) and given > size:
+            self.ctx.fail(f"vocab_size is {given}, and the {self.what} scores {size} tokens")
+        return given
+
 
 class GptDecoder:
     """A decoder in the form of GPT-2.
@@ -72,21 +81,12 @@ class GptDecoder:
             ctx.fail(
                 f"{what} has {len(given)} inputs and {len(results)} outputs; it takes input_ids, position_ids, "
                 "attention_mask and a past for each layer, and gives logits and a present for each layer"
-                + (f"; {_SHARED}" if len(given) > len(results) + 2 else "")
+                + (f"; {SHARED}" if len(given) > len(results) + 2 else "")
             )
         self.pasts = [self.network.declared(info) for info in given[3:]]
         for info, past in zip(given[3:], self.pasts, strict=True):
             if len(past.shape) != 5 or past.shape[0] != 2 or any(dims.is_any(past.shape[k]) for k in (2, 4)):
                 ctx.fail(f"{info.name!r} of {what} is {past}; expected (2, rows, heads, tokens, size), 3 of them known")
-
-    def vocabulary(self, given: int) -> int | None:
-        """Return how many tokens are scored: those given by an attribute, else those that the decoder declares."""
-        size = self.network.declared(self.network.graph.output[0]).shape[-1]
-        if given <= 0:
-            return size if isinstance(size, int) else None
-        if isinstance(size, int) and given > size:
-            self.ctx.fail(f"vocab_size is {given}, and the decoder scores {size} tokens")
-        return given
 
     @property
     def ctx(self) -> Context:

@@ -8,7 +8,7 @@ import numpy as np
 from tvm import tirx
 
 from .... import relay
-from ....relay.ir import Expr, dims
+from ....relay.ir import Dim, Expr, dims
 from ....relay.op import build
 from ..context import Context
 from ..known import constant
@@ -17,7 +17,7 @@ from ..scope import Scope
 from ..typing import typed
 from .token_scores import Text
 
-__all__ = ["Prompt"]
+__all__ = ["Prompt", "require_room"]
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,7 @@ class Prompt:
         """
         if ctx.rank(ids) != 2 or ctx.dtype(ids) != "int32":
             ctx.fail(f"input_ids is {ctx.type(ids)}; expected int32 (rows, tokens)")
-        have, most = ctx.shape(ids)[1], ctx.shape(places)[0]
-        if isinstance(have, int) and isinstance(most, int):
-            if not 0 < have < most:
-                ctx.fail(f"max_length is {most}; it must be greater than the length of the prompt, {have}, at least 1")
-        else:
-            message = "max_length must be greater than the length of the prompt, which has at least one token"
-            fits = tirx.all(dims.as_expr(have) > 0, dims.as_expr(have) < dims.as_expr(most))
-            condition = dims.select(fits, 1, 0)
-            ids = typed(build("require", ids, condition=condition, message=f"{ctx.node.op_type}: {message}"))
+        ids = require_room(ctx, ids, ctx.shape(ids)[1], places)
         words = relay.cast(relay.not_equal(ids, constant(np.int32(pad))), "int32")
         if mask is None:
             mask = words
@@ -88,10 +80,6 @@ class Prompt:
 
     # -- in an iteration, which is for the token at `position` after the first new one
 
-    def length_at(self, position: Expr) -> Expr:
-        """Return the number of tokens that there are."""
-        return typed(relay.add(relay.add(self.length, position), constant(np.int64(1))))
-
     def position_at(self, position: Expr) -> Expr:
         """Return the position of the last token, (rows, 1)."""
         return relay.expand_dims(relay.add(self.next_position, relay.cast(position, "int32")), 1)
@@ -105,6 +93,19 @@ class Prompt:
         own = relay.take(self.mask, _before(places, self.length), axis=1)
         is_own = relay.expand_dims(relay.less(places, self.length), 0)
         return typed(relay.where(is_own, own, constant(np.int32(1))))
+
+
+def require_room(ctx: Context, x: Expr, have: Dim, places: Expr) -> Expr:
+    """Return a tensor after a check that texts which have some tokens get one more among `places`, and have one."""
+    most = ctx.shape(places)[0]
+    if isinstance(have, int) and isinstance(most, int):
+        if not 0 < have < most:
+            ctx.fail(f"max_length is {most}; it must be greater than the length of the prompt, {have}, at least 1")
+        return x
+    message = "max_length must be greater than the length of the prompt, which has at least one token"
+    fits = tirx.all(dims.as_expr(have) > 0, dims.as_expr(have) < dims.as_expr(most))
+    condition = dims.select(fits, 1, 0)
+    return typed(build("require", x, condition=condition, message=f"{ctx.node.op_type}: {message}"))
 
 
 def _before(places: Expr, end: Expr) -> Expr:
