@@ -121,10 +121,12 @@ class _T5:
         back = self.add("Reshape", f"{self.add('Transpose', four, f't_{name}', perm=[0, 2, 1, 3])} merged", f"f_{name}")
         return self.add("Add", f"{x} {back}", f"y_{name}")
 
-    def decoded(self, tokens: str, cross: str, layers: int, has_past: bool) -> None:
+    def decoded(self, tokens: str, cross: str, layers: int, has_past: bool, has_mask: bool = True) -> None:
         """Add the decoder: logits, and the keys and values of each layer."""
-        wide = self.add("Unsqueeze", "encoder_attention_mask axes", "wide")
-        bias = self.add("Where", f"{self.add('Equal', f'{wide} nothing', 'is_hidden')} hidden zero", "bias")
+        bias = ""
+        if has_mask:
+            wide = self.add("Unsqueeze", "encoder_attention_mask axes", "wide")
+            bias = self.add("Where", f"{self.add('Equal', f'{wide} nothing', 'is_hidden')} hidden zero", "bias")
         x = self.add("Gather", f"table {tokens}", "words")
         for i in range(layers):
             own = [f"present_{part}_self_{i}" for part in ("key", "value")]
@@ -182,11 +184,39 @@ def t5_decoder(layers: int, seed: int, takes_hidden: bool) -> onnx.GraphProto:
     )
 
 
+FEATURES = 4
+
+
+def whisper(layers: int, seed: int, takes_hidden: bool) -> dict[str, onnx.GraphProto]:
+    """Return an encoder, which makes the first step of the decoder, and a decoder, in the form of Whisper."""
+    encoder, decoder = _T5(), _T5()
+    encoder.shapes["listen"] = (FEATURES, WIDTH)
+    frames = encoder.add("Transpose", "encoder_input_ids", "frames", perm=[0, 2, 1])
+    x = encoder.add("MatMul", f"{frames} listen", "encoder_hidden_states")
+    cross = _pasts("present", "cross", layers, "e")
+    for one in cross:
+        encoder.heads(x, one.name, one.name)
+    encoder.decoded("decoder_input_ids", "present", layers, has_past=False, has_mask=False)
+    decoder.decoded("input_ids", "past", layers, has_past=True, has_mask=False)
+    hidden = value("encoder_hidden_states", ["b", "e", WIDTH])
+    given = [
+        value("encoder_input_ids", ["b", FEATURES, "e"]), value("decoder_input_ids", ["b", "s"], TensorProto.INT32)
+    ]  # fmt: skip
+    made = [value("logits", ["b", "s", VOCABULARY]), hidden, *_pasts("present", "self", layers, "s"), *cross]
+    begin = encoder.graph("encoder", seed, given, made)
+    inputs = [value("input_ids", ["b", 1], TensorProto.INT32), *([hidden] if takes_hidden else [])]
+    inputs += [*_pasts("past", "self", layers, "p"), *_pasts("past", "cross", layers, "e")]
+    results = [value("logits", ["b", 1, VOCABULARY]), *_pasts("present", "self", layers, "t")]
+    return {"encoder": begin, "decoder": decoder.graph("decoder", seed + 50, inputs, results)}
+
+
 _INPUTS: dict[str, tuple[list[Any], str]] = {
     "input_ids": (["b", "s"], "int32"),
     "vocab_mask": ([VOCABULARY], "int32"),
     "prefix_vocab_mask": (["b", VOCABULARY], "int32"),
     "attention_mask": (["b", "s"], "int32"),
+    "input_features": (["b", FEATURES, "e"], "float32"),
+    "decoder_input_ids": (["b", "s"], "int32"),
 }
 
 
@@ -215,6 +245,17 @@ def beam_search(
     return search("BeamSearch", BEAM_INPUTS, constants, free, outputs, decoder=decoder or gpt_decoder(), **attributes)
 
 
+def whisper_beam_search(constants: Mapping[str, Any], free: Sequence[str] = (), **attributes: Any) -> onnx.ModelProto:
+    """Return a model of WhisperBeamSearch, as :func:`beam_search` does."""
+    order = ["input_features", *BEAM_INPUTS[1:], "decoder_input_ids", "logits_processor", "_", "_", "temperature"]
+    outputs = "sequences sequences_scores scores"
+    return search("WhisperBeamSearch", order, constants, free, outputs, model_type=2, **attributes)
+
+
+def _kind(name: str) -> str:
+    return "float32" if "penalty" in name or name == "temperature" else "int32"
+
+
 def search(
     op_type: str,
     order: Sequence[str],
@@ -224,13 +265,11 @@ def search(
     **attributes: Any,
 ) -> onnx.ModelProto:
     """Return a model of one operator that generates text, with the inputs that are given, in an order."""
-    given = {"input_ids", *constants, *free}
+    given = {order[0], *constants, *free}
     names = " ".join(n if n in given else "_" for n in order)
     attributes = {"eos_token_id": EOS, "pad_token_id": PAD, **attributes}
-    types = {
-        n: _INPUTS.get(n, ([1], "float32" if "penalty" in n else "int32")) for n in order if n in given - {*constants}
-    }
-    arrays = {n: np.asarray(v, "float32" if "penalty" in n else "int32") for n, v in constants.items()}
+    types = {n: _INPUTS.get(n, ([1], _kind(n))) for n in order if n in given - {*constants}}
+    arrays = {n: np.asarray(v, _kind(n)) for n, v in constants.items()}
     arrays = {n: a if n in _INPUTS else a.reshape(1) for n, a in arrays.items()}
     return microsoft(
         [ms(op_type, names, outputs, **attributes)], types, outputs, arrays, {"sequences": TensorProto.INT32}
@@ -243,7 +282,7 @@ def feed(random: np.random.Generator, rows: int, tokens: int, **more: Any) -> di
     made = {"input_ids": random.integers(0, VOCABULARY, (rows, tokens)).astype("int32")}
     for name, given in more.items():
         value = (random.random(masks[name]) < 0.7) if given is None else np.reshape(given, [1])
-        made[name] = value.astype("float32" if "penalty" in name else "int32")
+        made[name] = value.astype(_kind(name))
     return made
 
 

@@ -15,9 +15,10 @@ from tests.frontend.onnx.microsoft.generation import (
     feed,
     gpt_decoder,
     greedy_search,
+    search,
 )
 from tests.frontend.onnx.programs import Compiled, session
-from vmkit.errors import ModelError, VMError
+from vmkit.errors import ModelError, UnsupportedOperatorError, VMError
 from vmkit.relay.frontend import from_onnx
 
 LONGEST = 14
@@ -80,6 +81,12 @@ def test_a_decoder_of_one_buffer_for_past_and_present_is_refused() -> None:
 def test_a_prompt_as_long_as_the_longest_text_is_refused() -> None:
     with pytest.raises(ModelError, match="max_length is 4; it must be greater than the length of the prompt, 4"):
         from_onnx(greedy_search({"max_length": 4}), shape={"input_ids": (1, 4)})
+
+
+def test_tokens_that_are_drawn_are_refused() -> None:
+    proto = search("Sampling", ["input_ids", "max_length"], {"max_length": 9}, [], "sequences", decoder=gpt_decoder())
+    with pytest.raises(UnsupportedOperatorError, match="draws tokens at random; export the model with GreedySearch"):
+        from_onnx(proto)
 
 
 @pytest.mark.nightly

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx
@@ -20,18 +19,20 @@ from ..registry import AttributeGroup, converter
 from ..scope import Scope
 from ..typing import typed
 from .beams import BeamRules, Beams, Choice
-from .encoder_decoder import T5Writer, encoded_mask
+from .encoder_decoder import EncodedWriter, encoded_mask, start_tokens
 from .hypotheses import first
 from .prompt import Prompt, require_room
 from .text_models import GptWriter, Writer
 from .token_scores import Text, TokenRules, counted, last_scores, real_number, whole_number
+
+__all__ = ["Inputs", "Options", "searched"]
 
 Inputs = Mapping[str, "Expr | None"]
 
 
 @dataclass(frozen=True)
 class Options(AttributeGroup):
-    """The attributes of BeamSearch."""
+    """The attributes that all searches with beams have."""
 
     decoder: onnx.GraphProto
     eos_token_id: int
@@ -43,6 +44,9 @@ class Options(AttributeGroup):
     model_type: int = 0
     no_repeat_ngram_size: int = 0
     vocab_size: int = -1
+
+
+MakeWriter = Callable[[Context, Inputs, Expr, Options], Writer]
 
 
 @converter("BeamSearch", domain="com.microsoft")
@@ -71,29 +75,47 @@ def beam_search(
         )
     if decoder_input_ids is not None or (logits_processor is not None and ctx.scalar(logits_processor) != 0):
         ctx.fail("decoder_input_ids and logits_processor are for Whisper alone; leave them out")
-    numbers = {"places": max_length, "beams": num_beams, "returned": num_return_sequences}
-    given: dict[str, Any] = {n: counted(ctx, whole_number(ctx, v, n)) for n, v in numbers.items()}
-    given |= {
-        "ids": ids, "min_length": min_length, "length_penalty": length_penalty,
+    numbers = (max_length, num_beams, num_return_sequences)
+    rest = {
+        "source": ids, "min_length": min_length, "length_penalty": length_penalty,
         "repetition_penalty": repetition_penalty, "vocab_mask": vocab_mask, "prefix_vocab_mask": prefix_vocab_mask,
         "attention_mask": attention_mask,
     }  # fmt: skip
-    return with_named_sizes(ctx, given, lambda ctx, given: _Search(ctx, given, options).run())
+    return searched(ctx, numbers, rest, options, _writer)
+
+
+def searched(
+    ctx: Context, numbers: tuple[Expr, Expr, Expr], rest: Inputs, options: Options, make_writer: MakeWriter
+) -> list[Expr]:
+    """Return the outputs of a search with beams.
+
+    Parameters
+    ----------
+    numbers : tuple of Expr
+        The longest length, and the numbers of beams and of texts to return.
+    rest : mapping
+        The other inputs by name, ``source`` among them, whose first axis is that of the prompts.
+    make_writer : callable
+        Returns what writes the texts, given the inputs.
+    """
+    names = zip(("max_length", "num_beams", "num_return_sequences"), ("places", "beams", "returned"), strict=True)
+    sized = {inner: counted(ctx, whole_number(ctx, v, name)) for v, (name, inner) in zip(numbers, names, strict=True)}
+    return with_named_sizes(ctx, {**sized, **rest}, lambda c, given: _Search(c, given, options, make_writer).run())
 
 
 class _Search:
-    def __init__(self, ctx: Context, given: Inputs, options: Options) -> None:
+    def __init__(self, ctx: Context, given: Inputs, options: Options, make_writer: MakeWriter) -> None:
         self.ctx = ctx
-        sized = {name: value for name in ("ids", "places", "beams", "returned") if (value := given[name]) is not None}
-        ids, self.places = sized["ids"], sized["places"]
-        count, self.returned = (ctx.shape(sized[name])[0] for name in ("beams", "returned"))
-        ids = _with_enough_beams(ctx, ids, count, self.returned)
+        names = ("source", "places", "beams", "returned")
+        source, self.places, beams, returned = (value for name in names if (value := given[name]) is not None)
+        count, self.returned = ctx.shape(beams)[0], ctx.shape(returned)[0]
+        given = {**given, "source": _with_enough_beams(ctx, source, count, self.returned)}
         self.words = TokenRules.of(ctx, given, options.eos_token_id, options.no_repeat_ngram_size)
-        self.writer = _writer(ctx, ids, given["attention_mask"], self.places, options)
+        self.writer = make_writer(ctx, given, self.places, options)
         penalty = given["length_penalty"]
         power = constant(np.float32(1)) if penalty is None else real_number(ctx, penalty, "length_penalty")
         self.rules = BeamRules(
-            ctx.shape(ids)[0], count, options.eos_token_id, options.pad_token_id, power, options.early_stopping == 1
+            ctx.shape(source)[0], count, options.eos_token_id, options.pad_token_id, power, options.early_stopping == 1
         )
 
     def run(self) -> list[Expr]:
@@ -113,7 +135,7 @@ class _Search:
         names = ["token", *Beams.STATE_NAMES, *(["scores"] if ctx.wants(2) else [])]
         names += [f"past_{i}" for i in range(len(pasts))]
         steps = sizes(np.array(dims.sub(self.new_tokens, 1), dtype=object))
-        loop = Loop("BeamSearch", steps, _any_goes_on(choice.beams), starts, names, [], self.step)
+        loop = Loop(ctx.node.op_type, steps, _any_goes_on(choice.beams), starts, names, [], self.step)
         _, *states = iterate(writer.ctx, loop)[0]
         own = len(Beams.STATE_NAMES)
         texts = Beams.of(states[:own]).finished(ctx, rules)
@@ -152,12 +174,15 @@ class _Search:
         return [_recorded(buffer, choice, constant(np.int64(0)))]
 
 
-def _writer(ctx: Context, ids: Expr, mask: Expr | None, places: Expr, options: Options) -> Writer:
+def _writer(ctx: Context, given: Inputs, places: Expr, options: Options) -> Writer:
+    ids, mask = given["source"], given["attention_mask"]
+    assert ids is not None
     if options.encoder is None:
         prompt = Prompt.of(ctx, ids, mask, options.pad_token_id, places)
         return GptWriter(ctx, prompt, options.decoder, options.init_decoder, options.vocab_size)
-    inputs = require_room(ctx, ids, 1, places), encoded_mask(ctx, ids, mask, options.pad_token_id)
-    return T5Writer(ctx, inputs, options.encoder, options.decoder, options.decoder_start_token_id, options.vocab_size)
+    mask = encoded_mask(ctx, ids, mask, options.pad_token_id)
+    begun = require_room(ctx, start_tokens(ctx, options.decoder_start_token_id, ids), places)
+    return EncodedWriter(ctx, ids, mask, begun, options.encoder, options.decoder, options.vocab_size)
 
 
 def _recorded(buffer: Expr, choice: Choice, step: Expr) -> Expr:
@@ -168,12 +193,12 @@ def _any_goes_on(beams: Beams) -> Expr:
     return typed(relay.logical_not(relay.all(beams.is_done)))
 
 
-def _with_enough_beams(ctx: Context, ids: Expr, count: Dim, returned: Dim) -> Expr:
-    """Return tokens after a check that no more texts are wanted than there are beams, and at least one."""
+def _with_enough_beams(ctx: Context, source: Expr, count: Dim, returned: Dim) -> Expr:
+    """Return what is read after a check that no more texts are wanted than there are beams, and at least one."""
     if isinstance(count, int) and isinstance(returned, int):
         if not 1 <= returned <= count:
             ctx.fail(f"num_return_sequences is {returned}; it is at least 1 and at most num_beams, {count}")
-        return ids
+        return source
     fits = dims.select((dims.as_expr(returned) >= 1) & (dims.as_expr(returned) <= dims.as_expr(count)), 1, 0)
-    message = "BeamSearch: num_return_sequences must be at least 1 and at most num_beams"
-    return typed(build("require", ids, condition=fits, message=message))
+    message = f"{ctx.node.op_type}: num_return_sequences must be at least 1 and at most num_beams"
+    return typed(build("require", source, condition=fits, message=message))

@@ -8,14 +8,14 @@ import numpy as np
 from tvm import tirx
 
 from .... import relay
-from ....relay.ir import Dim, Expr, dims
+from ....relay.ir import Expr, dims
 from ....relay.op import build
 from ..context import Context
 from ..known import constant
 from ..run_time_axes import pinned, size_along
 from ..scope import Scope
 from ..typing import typed
-from .token_scores import Text
+from .token_scores import Text, before, begun_text
 
 __all__ = ["Prompt", "require_room"]
 
@@ -52,7 +52,7 @@ class Prompt:
         """
         if ctx.rank(ids) != 2 or ctx.dtype(ids) != "int32":
             ctx.fail(f"input_ids is {ctx.type(ids)}; expected int32 (rows, tokens)")
-        ids = require_room(ctx, ids, ctx.shape(ids)[1], places)
+        ids = require_room(ctx, ids, places)
         words = relay.cast(relay.not_equal(ids, constant(np.int32(pad))), "int32")
         if mask is None:
             mask = words
@@ -74,9 +74,7 @@ class Prompt:
 
     def text(self, places: Expr, pad: int) -> Text:
         """Return a text that begins so, with room up to the longest length, filled with padding."""
-        own = relay.take(self.ids, _before(places, self.length), axis=1)
-        is_own = relay.expand_dims(relay.less(places, self.length), 0)
-        return Text(typed(relay.where(is_own, own, constant(np.int32(pad)))), self.length)
+        return begun_text(self.ids, self.length, places, pad)
 
     # -- in an iteration, which is for the token at `position` after the first new one
 
@@ -90,24 +88,19 @@ class Prompt:
         if dims.is_any(size):
             ctx.fail(f"the past is {ctx.type(past)}, whose length has no name")
         places = ctx.positions(dims.add(size, 1), "int64")
-        own = relay.take(self.mask, _before(places, self.length), axis=1)
+        own = relay.take(self.mask, before(places, self.length), axis=1)
         is_own = relay.expand_dims(relay.less(places, self.length), 0)
         return typed(relay.where(is_own, own, constant(np.int32(1))))
 
 
-def require_room(ctx: Context, x: Expr, have: Dim, places: Expr) -> Expr:
-    """Return a tensor after a check that texts which have some tokens get one more among `places`, and have one."""
-    most = ctx.shape(places)[0]
+def require_room(ctx: Context, ids: Expr, places: Expr) -> Expr:
+    """Return tokens (rows, tokens) after a check that there is one in each row, and room for one more in `places`."""
+    have, most = ctx.shape(ids)[1], ctx.shape(places)[0]
     if isinstance(have, int) and isinstance(most, int):
         if not 0 < have < most:
             ctx.fail(f"max_length is {most}; it must be greater than the length of the prompt, {have}, at least 1")
-        return x
+        return ids
     message = "max_length must be greater than the length of the prompt, which has at least one token"
     fits = tirx.all(dims.as_expr(have) > 0, dims.as_expr(have) < dims.as_expr(most))
     condition = dims.select(fits, 1, 0)
-    return typed(build("require", x, condition=condition, message=f"{ctx.node.op_type}: {message}"))
-
-
-def _before(places: Expr, end: Expr) -> Expr:
-    """Return places, those from an end on replaced by the last one before it."""
-    return relay.minimum(places, relay.subtract(end, constant(np.int64(1))))
+    return typed(build("require", ids, condition=condition, message=f"{ctx.node.op_type}: {message}"))

@@ -17,7 +17,17 @@ from ..run_time_axes import pinned, positions_along, size_along
 from ..scope import Scope
 from ..typing import typed
 
-__all__ = ["Text", "TokenRules", "counted", "last_scores", "real_number", "whole_number", "without_repeated"]
+__all__ = [
+    "Text",
+    "TokenRules",
+    "before",
+    "begun_text",
+    "counted",
+    "last_scores",
+    "real_number",
+    "whole_number",
+    "without_repeated",
+]
 
 # The score of a token that is forbidden. Where all are, one of them is still chosen, so it is no infinity.
 _LOWEST = float(np.finfo("float32").min)
@@ -54,6 +64,18 @@ class Text:
         return Text(typed(tokens), typed(relay.add(self.length, constant(np.int64(1)))))
 
 
+def begun_text(ids: Expr, length: Expr, places: Expr, pad: int) -> Text:
+    """Return the text that begins with tokens (rows, length), with room for as many as there are `places`: padding."""
+    own = relay.take(ids, before(places, length), axis=1)
+    is_own = relay.expand_dims(relay.less(places, length), 0)
+    return Text(typed(relay.where(is_own, own, constant(np.int32(pad)))), length)
+
+
+def before(places: Expr, end: Expr) -> Expr:
+    """Return places, those from an end on replaced by the last one before it."""
+    return relay.minimum(places, relay.subtract(end, constant(np.int64(1))))
+
+
 @dataclass(frozen=True)
 class TokenRules:
     """What changes the scores of the next token, in the order in which it does.
@@ -71,6 +93,8 @@ class TokenRules:
         Which tokens may come at all, int32 (tokens,), and which as the first new one, int32 (rows, tokens); 0 forbids.
     least : Expr or None
         The length before which no row ends, an int64 scalar.
+    temperature : Expr or None
+        What all scores are divided by in the end, a float32 scalar.
     """
 
     eos: int
@@ -79,6 +103,7 @@ class TokenRules:
     vocabulary: Expr | None = None
     first_vocabulary: Expr | None = None
     least: Expr | None = None
+    temperature: Expr | None = None
 
     @classmethod
     def of(cls, ctx: Context, given: Mapping[str, Expr | None], eos: int, ngram_size: int) -> TokenRules:
@@ -90,7 +115,10 @@ class TokenRules:
         least = None if given["min_length"] is None else whole_number(ctx, given["min_length"], "min_length")
         if least is not None and (ctx.scalar(least) or 1) <= 0:
             least = None
-        return cls(eos, _penalty(ctx, given["repetition_penalty"]), ngram_size, *masks, least)
+        temperature = given.get("temperature")
+        if temperature is not None:
+            temperature = real_number(ctx, temperature, "temperature")
+        return cls(eos, _penalty(ctx, given["repetition_penalty"]), ngram_size, *masks, least, temperature)
 
     def inside(self, scope: Scope) -> TokenRules:
         """Return the rules as they are seen inside a loop, for all tokens but the first."""
@@ -104,6 +132,7 @@ class TokenRules:
             vocabulary=seen(self.vocabulary, "vocabulary"),
             first_vocabulary=None,
             least=seen(self.least, "least"),
+            temperature=seen(self.temperature, "temperature"),
         )
 
     def applied(self, ctx: Context, scores: Expr, text: Text) -> Expr:
@@ -121,6 +150,8 @@ class TokenRules:
             length = size_along(ctx, text.tokens, 1) if text.length is None else text.length
             is_end = relay.equal(positions_along(ctx, typed(scores), 1), constant(np.int64(self.eos)))
             scores = relay.where(relay.logical_and(is_end, relay.less(length, self.least)), lowest, scores)
+        if self.temperature is not None:
+            scores = relay.divide(scores, self.temperature)
         return typed(scores)
 
 
