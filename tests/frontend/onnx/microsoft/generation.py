@@ -23,10 +23,10 @@ def value(name: str, shape: Sequence[int | str], kind: int = TensorProto.FLOAT) 
     return helper.make_tensor_value_info(name, kind, shape)
 
 
-def weights(seed: int, **shapes: tuple[int, ...]) -> list[TensorProto]:
+def weights(seed: int, scale: float = 1, **shapes: tuple[int, ...]) -> list[TensorProto]:
     """Return random weights that make what a network gives differ from token to token."""
     random = np.random.default_rng(seed)
-    return [numpy_helper.from_array(random.normal(size=s).astype("float32"), n) for n, s in shapes.items()]
+    return [numpy_helper.from_array(random.normal(scale=scale, size=s).astype("float32"), n) for n, s in shapes.items()]
 
 
 def gpt_decoder(layers: int = 1, seed: int = 0, name: str = "decoder", is_fused: bool = True) -> onnx.GraphProto:
@@ -146,7 +146,7 @@ class _T5:
             "nothing": np.array(0, "int32"), "hidden": np.float32(-10000), "zero": np.float32(0),
         }  # fmt: skip
         tensors = [numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()]
-        return helper.make_graph(self.nodes, name, inputs, outputs, [*tensors, *weights(seed, **self.shapes)])
+        return helper.make_graph(self.nodes, name, inputs, outputs, [*tensors, *weights(seed, 0.6, **self.shapes)])
 
 
 def _pasts(what: str, kind: str, layers: int, length: str) -> list[onnx.ValueInfoProto]:
