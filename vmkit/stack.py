@@ -7,6 +7,7 @@ space, not memory.
 
 from __future__ import annotations
 
+import atexit
 import contextvars
 import logging
 import os
@@ -36,6 +37,7 @@ COMPILER_STACK_BYTES = 512 << 20
 MACHINE_STACK_BYTES = 2 << 30
 SMALLEST_STACK_BYTES = 16 << 20
 _RECURSION_LIMIT = 1_000_000
+_EXIT_SECONDS = 5.0  # for which the end of the process waits for calls that were told to end
 _lock = threading.Lock()
 _local = threading.local()
 
@@ -131,6 +133,13 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+@atexit.register
+def _at_exit() -> None:
+    """End what still runs: Python ends a thread that comes back to it then, and frames of C++ do not survive that."""
+    for thread in list(_threads):
+        thread.end(_EXIT_SECONDS)
+
+
 class DeepThread:
     """A thread with a large stack that runs one call after another, for as long as this object lives.
 
@@ -148,6 +157,7 @@ class DeepThread:
         _threads.add(self)
         self._jobs: SimpleQueue[Any] = SimpleQueue()
         self.stack_bytes = stack_bytes
+        self._waiting: list[Callable[[], None]] = []  # by the call that is waited for, what ends it
         self._thread = self._start()
         weakref.finalize(self, self._jobs.put, None)
 
@@ -188,6 +198,7 @@ class DeepThread:
         outcome: SimpleQueue[tuple[bool, Any]] = SimpleQueue()
         self._jobs.put((function, args, outcome))
         del args
+        self._waiting.append(left)
         try:
             try:
                 ok, value = outcome.get(timeout=timeout)
@@ -197,9 +208,20 @@ class DeepThread:
         except BaseException:
             left()
             raise
+        finally:
+            self._waiting.remove(left)
         if ok:
             return value
         raise value
+
+    def end(self, timeout: float) -> None:
+        """End the calls that are waited for, and wait for the thread's end for some seconds."""
+        if self.is_lost:
+            return
+        for left in self._waiting.copy():
+            left()
+        self._jobs.put(None)
+        self._thread.join(timeout)
 
     def release(self, values: list[Any]) -> None:
         """Empty `values` on the thread, where dropping a deeply nested value cannot overflow the stack."""

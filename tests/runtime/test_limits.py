@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -107,19 +110,51 @@ def test_a_call_that_waits_is_cancelled_too(loop: Executable) -> None:
     assert said == ["the call was cancelled"] * 2
 
 
-def test_an_interrupt_ends_a_call_and_the_next_does_not_wait(case: tuple[Executable, np.ndarray, np.ndarray]) -> None:
+@pytest.mark.parametrize("was_restarting", [False, True])
+def test_an_interrupt_ends_a_call_and_the_next_does_not_wait(
+    case: tuple[Executable, np.ndarray, np.ndarray], was_restarting: bool
+) -> None:
     executable, endless, short = case
-    machine = vmkit.VirtualMachine(executable, "cpu", num_threads=1, timeout=60)
+    machine = vmkit.VirtualMachine(executable, "cpu", num_threads=1)
+    otherwise = threading.Timer(2 * SOON, machine.cancel)
+    otherwise.start()
     # A process in the background may have been started with the signal ignored.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.siginterrupt(signal.SIGINT, not was_restarting)  # as the compiler leaves it
     try:
         later(lambda: os.kill(os.getpid(), signal.SIGINT))
         with soon(), pytest.raises(KeyboardInterrupt):
             machine.run(endless)
     finally:
         signal.signal(signal.SIGINT, before)
+        otherwise.cancel()
     with soon():
         machine.run(short)
+
+
+_INTERRUPTED = """
+import contextlib, os, signal, sys, threading
+import numpy as np
+import vmkit
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+machine = vmkit.VirtualMachine(vmkit.load(sys.argv[1]), num_threads=1)
+machine.run(np.int32(3))
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+with contextlib.suppress(KeyboardInterrupt):
+    machine.run(np.int32(2**31 - 1))
+"""
+
+
+def test_a_process_ends_well_after_an_interrupt(tmp_path: Path) -> None:
+    text = """#[version = "0.0.5"]
+    def @f(%n: int32) -> int32 { if (%n == 0) { 0 } else { @f(%n - 1) + 1 } }
+    def @g(%n: int32, %m: int32) -> int32 { if (%n == 0) { %m } else { @g(%n - 1, @f(200)) } }
+    def @main(%n: int32) -> int32 { @g(%n, 0) }"""
+    vmkit.compile(relay.fromtext(text), "llvm").export(tmp_path / "recursion.vmx")
+    command = [sys.executable, "-c", _INTERRUPTED, str(tmp_path / "recursion.vmx")]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 class Alarm(Exception):

@@ -6,6 +6,7 @@ waits, so that handlers of signals run as ever, and sets the flag where the run 
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -154,6 +155,7 @@ class Stopper:
             self._stop(run, "the call was given up")
 
         self._runs.append(run)
+        _wake_for_interrupts()
         try:
             return thread.call(self._on_thread, run, function, args, timeout=self._timeout, late=overdue, left=given_up)
         finally:
@@ -187,6 +189,16 @@ class Stopper:
         finally:
             _local.run, self._current = outer, outer_run
         raise VMError(run.reason)
+
+
+def _wake_for_interrupts() -> None:
+    """Let Ctrl-C end the waiting for a lock again.
+
+    The solver in TVM, which the compiler uses, puts Python's handler of SIGINT back so that the system goes on waiting
+    once it has run, and then Python does not get to raise what it asks for.
+    """
+    if hasattr(signal, "siginterrupt") and callable(signal.getsignal(signal.SIGINT)):
+        signal.siginterrupt(signal.SIGINT, True)
 
 
 def _poll(_self: int, _args: int, _count: int, _result: int) -> int:
