@@ -152,7 +152,8 @@ def _kernel_layout(call: Call, data_layout: str, wanted: str) -> str:
         return wanted
     table = _KERNELS_BY_OPERATOR.get(name, _KERNELS)
     if data_layout not in table:
-        raise OptionError(f"{name}: no kernel layout goes with {data_layout} by default; name one")
+        close = suggest(data_layout, table)
+        raise OptionError(f"{name}: no kernel layout goes with {data_layout} by default; name one{close}")
     is_depthwise = name.endswith("conv2d") and data_layout == "NHWC" and _is_depthwise(call)
     return "HWOI" if is_depthwise else table[data_layout]
 
