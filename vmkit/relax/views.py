@@ -227,9 +227,9 @@ class _Views:
                 return flat(place)
 
             flat = te.placeholder([tirx.Var("count", "int64")], dtype, name="flat")
-            result = te.compute([dims.as_expr(size) for size in sizes], element, name="reshape_copy")
+            result = te.compute([dims.as_expr(size) for size in sizes], element, name="reshape_tensor_copy")
             kernel = te.create_prim_func([flat, result]).with_attrs({"tirx.noalias": True})
-            self.copies[key] = retyped(ir.GlobalVar(self.name("reshape_copy")), kernel.ty)
+            self.copies[key] = retyped(ir.GlobalVar(self.name("reshape_tensor_copy")), kernel.ty)
             self.made[self.copies[key]] = kernel
         return self.copies[key]
 
