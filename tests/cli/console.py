@@ -241,6 +241,7 @@ ROWS = {
         ),
         Row("m.onnx -i photo.png --preprocess raw --target llvm --order --csv", told("Name,")),
         Row("m.onnx --input-shapes n:2 --fill-mode zeros --seed 1 --target llvm", told("float32[2, 8, 4, 4]")),
+        Row("m.onnx --input-shapes n:2 --target llvm --by-operator", told("conv2d")),
     ],
     "cache": [Row("clear --folder nothing --json", told('"removed": 0'))],
     "check": [Row(f"m.onnx {_SHAPES} --json", told('"x"'))],

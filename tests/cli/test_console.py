@@ -120,7 +120,7 @@ def test_an_option_that_is_gone_is_refused(name: str, package: Path) -> None:
     ("words", "code", "said"),
     [
         (["--version"], ExitCode.OK, "vmkit "),
-        (["check", "nosuch.onnx"], ExitCode.MODEL, "vmkit: nosuch.onnx: no such file"),
+        (["check", "nosuch.onnx"], ExitCode.MODEL, "vmkit: nosuch.onnx: there is no such file"),
         (["tvmc", "run", "nosuch.tar"], 4, "Error: nosuch.tar: there is no such file"),
         (
             ["compile", "m.onnx", "--opt-levle", "2"],
@@ -130,6 +130,7 @@ def test_an_option_that_is_gone_is_refused(name: str, package: Path) -> None:
     ],
 )
 def test_exit_codes_of_what_cannot_be_done(words: list[str], code: int, said: str, tmp_path: Path) -> None:
+    (tmp_path / "m.onnx").touch()
     out = done(*words, folder=tmp_path, code=code)
     assert said in out and "Traceback" not in out
 

@@ -98,9 +98,10 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["check", str(path)]) == ExitCode.MODEL
 
 
-def test_a_shape_that_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_shape_that_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "m.onnx").touch()
     with pytest.raises(SystemExit):
-        main(["check", "m.onnx", "--shape", "n,4"])
+        main(["check", str(tmp_path / "m.onnx"), "--shape", "n,4"])
     assert "expected NAME:[SIZES]\n  n,4\n  ^^^" in capsys.readouterr().err
 
 

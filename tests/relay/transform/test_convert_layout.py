@@ -180,7 +180,7 @@ def test_unknown_operators_and_layouts_are_refused() -> None:
         ConvertLayout({"nn.conv2d": "NCHW"})
     x, w = v("x", 1, 3, 8, 8), v("w", 8, 3, 3, 3)
     with pytest.raises(
-        OptionError, match="no kernel layout goes with NHCW by default; name one; did you mean .*'NHWC'"
+        OptionError, match=r"no kernel layout goes with NHCW by default; name one; did you mean .*'NHWC'"
     ):
         after(ConvertLayout({"nn.conv2d": ["NHCW", "default"]}), nchw(x, w, 8), x, w)
 
