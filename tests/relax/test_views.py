@@ -67,7 +67,7 @@ def test_a_reshape_over_unknown_sizes_is_a_view_behind_sizes_that_data_tell_and_
         wanted = a.reshape(after).copy()
         np.testing.assert_allclose(result.numpy(), np.exp(wanted) + np.argwhere(wanted).sum(), rtol=1e-5)
         names = kernels_run(machine, a, np.array(after))
-        assert [name for name in names if name.startswith("reshape_")] == ["reshape_target", "reshape_tensor_copy"]
+        assert [name for name in names if "reshape_" in name] == ["reshape_target", "dyn_reshape_tensor"]
         a[...] = 7
         np.testing.assert_array_equal(returned.numpy(), wanted)
 

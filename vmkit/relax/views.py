@@ -210,13 +210,17 @@ class _Views:
         flat_type = relax.TensorType([count], ty.dtype, data.ty.vdevice)
         flat = relax.Var("flat", flat_type)
         view = retyped(relax.op.reshape(data, relax.ShapeExpr([count])), flat_type)
-        copy = relax.call_tir(self.copy(str(ty.dtype), list(ty.shape.values)), [flat], ty)
+        shape = list(ty.shape.values)
+        # As Relay has two operators: one by the sizes of what it is given, one by sizes that data tell.
+        told = not {*dims.symbols(shape)} <= {*dims.symbols(list(data.ty.shape.values))}
+        name = "dyn_reshape_tensor" if told else "reshape_copy"
+        copy = relax.call_tir(self.copy(name, str(ty.dtype), shape), [flat], ty)
         return [relax.VarBinding(flat, view), relax.VarBinding(binding.var, retyped(copy, ty))]
 
-    def copy(self, dtype: str, shape: Sequence[tirx.Expr]) -> ir.GlobalVar:
+    def copy(self, name: str, dtype: str, shape: Sequence[tirx.Expr]) -> ir.GlobalVar:
         """Return the kernel that copies a tensor of one dimension into another shape, one for all of a rank."""
         known = tuple(int(d) if isinstance(d, tirx.IntImm) else None for d in shape)
-        key = (dtype, known)
+        key = (name, dtype, known)
         if key not in self.copies:
             sizes = [tirx.Var("s", "int64") if size is None else size for size in known]
 
@@ -227,9 +231,9 @@ class _Views:
                 return flat(place)
 
             flat = te.placeholder([tirx.Var("count", "int64")], dtype, name="flat")
-            result = te.compute([dims.as_expr(size) for size in sizes], element, name="reshape_tensor_copy")
+            result = te.compute([dims.as_expr(size) for size in sizes], element, name=name)
             kernel = te.create_prim_func([flat, result]).with_attrs({"tirx.noalias": True})
-            self.copies[key] = retyped(ir.GlobalVar(self.name("reshape_tensor_copy")), kernel.ty)
+            self.copies[key] = retyped(ir.GlobalVar(self.name(name)), kernel.ty)
             self.made[self.copies[key]] = kernel
         return self.copies[key]
 
