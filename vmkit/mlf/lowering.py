@@ -15,12 +15,10 @@ from tvm import ir, relax, tirx
 from ..errors import CompileError
 from ..relax.aliases import is_call
 from ..relax.rewrite import bindings_of
+from .lowered_values import Value, as_tensor, leaf_types, leaves_of, of_type, shaped_like, tensor_of
 from .program import Branch, Call, Copy, Foreign, Instruction, Kind, Leave, Loop, Memory, Program, Repeat, Tensor
 
 __all__ = ["lowered_program"]
-
-Value = Tensor | tuple["Value", ...] | None
-"""What a variable of Relax is: a tensor, several, or a shape, of which nothing is left at run time."""
 
 
 def lowered_program(
@@ -58,7 +56,7 @@ def lowered_program(
         _bind_input(program, env, name, param)
     lowering = _Lowering(mod, program, workspace_of, is_view, foreign)
     result = lowering.sequence(main.body, env, program.body)
-    leaves = list(_leaves(result))
+    leaves = list(leaves_of(result))
     for place, (name, leaf) in enumerate(zip(output_names, leaves, strict=True)):
         memory = leaf.memory.home
         target = Tensor(Memory(leaf.nbytes, leaf.memory.alignment, Kind.OUTPUT, place), leaf.dtype, leaf.shape)
@@ -74,7 +72,7 @@ def _bind_input(program: Program, env: dict[ir.Var, Value], name: str, param: ir
     def tensor(ty: ir.Type, label: str) -> Value:
         if isinstance(ty, relax.TupleType):
             return tuple(tensor(part, f"{label}_{place}") for place, part in enumerate(ty.fields))
-        made = _tensor_of(ty, f"the input {label}")
+        made = tensor_of(ty, f"the input {label}")
         made.memory.kind, made.memory.index = Kind.INPUT, len(program.inputs)
         program.inputs.append((label, made))
         return made
@@ -137,7 +135,7 @@ class _Lowering:
         """Write what a turn of a loop ends with: a branch of two ends, the next turn, or the results."""
         if isinstance(value, relax.If):
             condition = self.value(value.cond, env, "the condition of a branch")
-            branch = Branch(_tensor(condition, "a condition"), [], [])
+            branch = Branch(as_tensor(condition, "a condition"), [], [])
             for arm, into in ((value.true_branch, branch.then), (value.false_branch, branch.otherwise)):
                 self.sequence(arm, dict(env), into, turn)
             body.append(branch)
@@ -154,7 +152,7 @@ class _Lowering:
             pair
             for param, arg in zip(self.mod[turn.function].params, call.args, strict=True)
             if param in turn.carried
-            for pair in zip(_leaves(self.value(arg, env, param.name)), _leaves(turn.carried[param]), strict=True)
+            for pair in zip(leaves_of(self.value(arg, env, param.name)), leaves_of(turn.carried[param]), strict=True)
         ]
         targets = {target.memory.home for _, target in pairs}
         moved = [(source, target) for source, target in pairs if source.memory.home is not target.memory.home]
@@ -167,7 +165,9 @@ class _Lowering:
 
     def leave(self, value: Value, body: list[Instruction], turn: _Turn) -> None:
         """Write the results of a loop, and its end."""
-        body += [Copy(s, t) for s, t in zip(_leaves(value), turn.results, strict=True) if s.memory.home is not t.memory]
+        body += [
+            Copy(s, t) for s, t in zip(leaves_of(value), turn.results, strict=True) if s.memory.home is not t.memory
+        ]
         body.append(Leave())
 
     def binding(self, binding: relax.Binding, env: dict[ir.Var, Value], body: list[Instruction]) -> Value:
@@ -220,17 +220,17 @@ class _Lowering:
     def cast(self, binding: relax.MatchCast, env: Mapping[ir.Var, Value]) -> Value:
         """Return the value of a check of sizes, which all are known."""
         value = self.value(binding.value, env, binding.var.name)
-        types = (ty for ty in _leaf_types(binding.var.ty) if not isinstance(ty, relax.ShapeType))
-        for leaf, ty in zip(_leaves(value), types, strict=True):
-            expected = _tensor_of(ty, binding.var.name).shape
+        types = (ty for ty in leaf_types(binding.var.ty) if not isinstance(ty, relax.ShapeType))
+        for leaf, ty in zip(leaves_of(value), types, strict=True):
+            expected = tensor_of(ty, binding.var.name).shape
             if leaf.shape != expected:
                 raise CompileError(f"{binding.var.name}: expected the sizes {expected}, got {leaf.shape}")
         return value
 
     def view(self, arg: relax.Expr, call: ir.Call, env: Mapping[ir.Var, Value], name: str) -> Tensor:
         """Return a tensor in another shape."""
-        source = _tensor(self.value(arg, env, name), name)
-        made = _tensor_of(call.ty, name)
+        source = as_tensor(self.value(arg, env, name), name)
+        made = tensor_of(call.ty, name)
         return Tensor(source.memory, made.dtype, made.shape)
 
     def kernel(self, call: ir.Call, env: Mapping[ir.Var, Value], body: list[Instruction], name: str) -> Value:
@@ -240,9 +240,9 @@ class _Lowering:
             raise CompileError(f"{name}: kernel {kernel.name_hint} takes sizes that are known at run time only")
         given = self.tensors(args, env, name)
         if self.is_view(kernel.name_hint):
-            made = _tensor_of(call.ty, name)
+            made = tensor_of(call.ty, name)
             return Tensor(given[0].memory, made.dtype, made.shape)
-        results = [_tensor_of(ty, f"{name}, the result of kernel {kernel.name_hint},") for ty in _leaf_types(call.ty)]
+        results = [tensor_of(ty, f"{name}, the result of kernel {kernel.name_hint},") for ty in leaf_types(call.ty)]
         own = tuple(Memory(size, 8) for size in self.workspace_of(kernel.name_hint))
         body.append(Call(kernel.name_hint, (*given, *results), own))
         self.made[-1] |= {result.memory for result in results}
@@ -251,19 +251,19 @@ class _Lowering:
     def tensors(self, args: relax.Expr, env: Mapping[ir.Var, Value], name: str) -> list[Tensor]:
         """Return the arguments of a call, a tuple or one."""
         fields = args.fields if isinstance(args, relax.Tuple) else [args]
-        return [_tensor(self.value(arg, env, name), name) for arg in fields]
+        return [as_tensor(self.value(arg, env, name), name) for arg in fields]
 
     def foreign_call(self, call: ir.Call, env: Mapping[ir.Var, Value], body: list[Instruction], name: str) -> Value:
         """Return the result of a function that another code generator wrote."""
         symbol, args, *_ = call.args
-        results = [_tensor_of(ty, f"{name}, the result of {symbol.global_symbol},") for ty in _leaf_types(call.ty)]
+        results = [tensor_of(ty, f"{name}, the result of {symbol.global_symbol},") for ty in leaf_types(call.ty)]
         body.append(Foreign(str(symbol.global_symbol), (*self.tensors(args, env, name), *results)))
         self.made[-1] |= {result.memory for result in results}
         return tuple(results) if isinstance(call.ty, relax.TupleType) else results[0]
 
     def branch(self, value: relax.If, env: Mapping[ir.Var, Value], body: list[Instruction]) -> Value:
         """Return the value of a branch: memory that either list of instructions writes."""
-        condition = _tensor(self.value(value.cond, env, "the condition of a branch"), "the condition of a branch")
+        condition = as_tensor(self.value(value.cond, env, "the condition of a branch"), "the condition of a branch")
         branch = Branch(condition, [], [])
         results: list[Tensor] = []
         shape: Value = None
@@ -271,10 +271,10 @@ class _Lowering:
             self.made.append(set())
             made = self.sequence(arm, dict(env), into)
             own = self.made.pop()
-            leaves = list(_leaves(made))
+            leaves = list(leaves_of(made))
             if not results:
                 results = [Tensor.new(leaf.dtype, leaf.shape) for leaf in leaves]
-                shape = _like(made, iter(results))
+                shape = shaped_like(made, iter(results))
             for leaf, result in zip(leaves, results, strict=True):
                 if leaf.shape != result.shape:
                     raise CompileError(f"the branches of an If are of sizes {result.shape} and {leaf.shape}")
@@ -320,17 +320,17 @@ class _Lowering:
         carried: dict[ir.Var, Value] = {}
         for place, param in enumerate(function.params):
             if not all(call.args[place].same_as(param) for call in calls):
-                given = list(_leaves(inside[param]))
+                given = list(leaves_of(inside[param]))
                 own = [_copied(tensor, body) for tensor in given]
-                carried[param] = inside[param] = _like(inside[param], iter(own))
-        results = [_tensor_of(ty, f"the result of @{gvar.name_hint}") for ty in _leaf_types(function.ret_ty)]
+                carried[param] = inside[param] = shaped_like(inside[param], iter(own))
+        results = [tensor_of(ty, f"the result of @{gvar.name_hint}") for ty in leaf_types(function.ret_ty)]
         loop = Loop([])
         self.made.append(set())
         self.sequence(function.body, inside, loop.body, _Turn(gvar, carried, results))
         self.made.pop()
         body.append(loop)
         self.made[-1] |= {result.memory for result in results}
-        return _of_type(function.ret_ty, iter(results))
+        return of_type(function.ret_ty, iter(results))
 
 
 def _copied(tensor: Tensor, body: list[Instruction]) -> Tensor:
@@ -350,51 +350,6 @@ def _self_calls(function: relax.Function, gvar: ir.GlobalVar) -> Iterator[ir.Cal
                 waiting += [value.true_branch, value.false_branch]
             elif isinstance(value, ir.Call) and value.op == gvar:
                 yield value
-
-
-def _leaves(value: Value) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, tuple):
-        for part in value:
-            yield from _leaves(part)
-
-
-def _like(value: Value, leaves: Iterator[Tensor]) -> Value:
-    """Return tensors in the structure of a value."""
-    if isinstance(value, tuple):
-        return tuple(_like(part, leaves) for part in value)
-    return None if value is None else next(leaves)
-
-
-def _of_type(ty: ir.Type, leaves: Iterator[Tensor]) -> Value:
-    if isinstance(ty, relax.TupleType):
-        return tuple(_of_type(part, leaves) for part in ty.fields)
-    return next(leaves)
-
-
-def _leaf_types(ty: ir.Type) -> Iterator[ir.Type]:
-    if isinstance(ty, relax.TupleType):
-        for part in ty.fields:
-            yield from _leaf_types(part)
-    else:
-        yield ty
-
-
-def _tensor_of(ty: ir.Type, name: str) -> Tensor:
-    """Return a new tensor of a type; CompileError where its sizes are not known."""
-    if not isinstance(ty, relax.TensorType):
-        raise CompileError(f"{name} is a {type(ty).__name__.removesuffix('Type').lower()}: C gets tensors alone")
-    shape = getattr(ty.shape, "values", None)
-    if shape is None or not all(isinstance(d, tirx.IntImm) for d in shape):
-        raise CompileError(f"{name} is {ty}: C needs sizes that are known when it is compiled")
-    return Tensor.new(str(ty.dtype), [int(d) for d in shape])
-
-
-def _tensor(value: Value, name: str) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise CompileError(f"{name}: expected a tensor, got {'several' if value else 'a shape'}")
-    return value
 
 
 def _described(value: relax.Expr) -> str:
