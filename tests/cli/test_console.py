@@ -139,6 +139,7 @@ def test_exit_codes_of_what_cannot_be_done(words: list[str], code: int, said: st
 def test_the_exit_code_of_an_error_inside(tmp_path: Path) -> None:
     (tmp_path / "onnx").mkdir()
     (tmp_path / "onnx" / "__init__.py").write_text("1 / 0\n")  # a package as nobody expects it
+    (tmp_path / "m.onnx").touch()
     said = done("check", "m.onnx", folder=tmp_path, code=ExitCode.INTERNAL, first=str(tmp_path))
     assert said.startswith("vmkit: internal error: ZeroDivisionError") and "run again with -v" in said
     said = done("-v", "check", "m.onnx", folder=tmp_path, code=ExitCode.INTERNAL, first=str(tmp_path))
