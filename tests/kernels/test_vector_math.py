@@ -146,3 +146,20 @@ def test_a_limit_that_is_reached_is_exact(name: str) -> None:
     function = relay.Function([x], relay.op.build(name, x))
     result = vmkit.VirtualMachine(vmkit.compile(function, target="native")).run([-1000.0, -20.0, 20.0, np.inf])
     np.testing.assert_array_equal(result.numpy(), [-1, -1, 1, 1])
+
+
+def test_remainders_are_exact_of_any_quotient() -> None:
+    random, size = np.random.default_rng(0), 20_000
+    ends = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 3.4e38, -3.4e38, 1e-45, -1e-45, 0.5, 5.5], "float32")
+    anything, divisors = (random.integers(0, 2**32, size, dtype=np.uint32).view("float32") for _ in range(2))
+    whole, factors = (random.integers(-(2**12), 2**12, size).astype("float32") for _ in range(2))
+    subnormal = random.integers(1, 2**23, size, dtype=np.uint32).view("float32")
+    x = np.concatenate([np.repeat(ends, len(ends)), anything, anything, whole * factors, whole])
+    y = np.concatenate([np.tile(ends, len(ends)), divisors, subnormal, factors, np.float32(0.3) * factors])
+    a, b = (relay.var(name, shape=(relay.Any(),)) for name in "ab")
+    result = vmkit.VirtualMachine(vmkit.compile(relay.Function([a, b], relay.mod(a, b)), "native")).run(x, y).numpy()
+    with np.errstate(all="ignore"):
+        expected = np.fmod(x, y)
+    np.testing.assert_array_equal(result, expected)
+    is_number = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(result[is_number]), np.signbit(expected[is_number]))

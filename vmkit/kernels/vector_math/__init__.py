@@ -17,10 +17,12 @@ from tvm import tirx
 from .angles import acos, asin, atan, cos, sin, tan
 from .exponential import Quotient, erf, exp, log, sigmoid, sigmoid_quotient, tanh, tanh_quotient
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh
+from .remainder import fmod
 
 __all__ = ["Quotient", "sigmoid_quotient", "tanh_quotient", "with_vector_math"]
 
-_FUNCTIONS: dict[str, Callable[[tirx.Expr], tirx.Expr]] = {
+_FUNCTIONS: dict[str, Callable[..., tirx.Expr]] = {
+    "fmodf": fmod,
     "tirx.acos": acos,
     "tirx.acosh": acosh,
     "tirx.asin": asin,
@@ -48,12 +50,14 @@ def with_vector_math(function: tirx.PrimFunc) -> tirx.PrimFunc:
 
 
 def _replaced(call: tvm.ir.Call) -> tirx.Expr:
-    name = getattr(call.op, "name", "")
+    name, arguments = getattr(call.op, "name", ""), list(call.args)
+    if name == "tirx.call_pure_extern":
+        name, *arguments = arguments
+        name = str(getattr(name, "value", name))
     if name not in _FUNCTIONS or str(call.ty.dtype) != "float32":
         return call
-    (x,) = call.args
     # TVM inlines what is named here, ten times and more: a function of a function would grow out of bounds.
-    return call if _has_named_value(x) else _FUNCTIONS[name](x)
+    return call if any(map(_has_named_value, arguments)) else _FUNCTIONS[name](*arguments)
 
 
 def _has_named_value(expr: tirx.Expr) -> bool:
