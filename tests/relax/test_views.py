@@ -53,6 +53,24 @@ def test_a_reshape_that_is_returned_is_no_view_of_an_input() -> None:
     np.testing.assert_array_equal(tensor.numpy(), np.zeros((6, 2)))
 
 
+def test_a_reshape_of_what_the_program_made_is_returned_as_a_view_and_a_second_one_as_a_copy() -> None:
+    x = relay.var("x", shape=(n, 4))
+    sums = relay.cumsum(x, axis=0)  # nothing fuses with it
+    both = relay.Tuple([relay.reshape(sums, newshape=(-1, 2)), relay.reshape(sums, newshape=(2, -1))])
+    with vmkit.PassContext(disabled_pass=["GroupKernels"]):
+        machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], both)))
+    ones = np.ones((3, 4), "float32")
+    first, second = machine.run(ones)
+    expected = np.repeat([1, 2, 3], 4)
+    machine.run(2 * ones)
+    np.testing.assert_array_equal(first.numpy(), expected.reshape(6, 2))
+    np.testing.assert_array_equal(second.numpy(), expected.reshape(2, 6))
+    assert not np.shares_memory(np.from_dlpack(first), np.from_dlpack(second))
+    names = kernels_run(machine, ones)
+    assert len([name for name in names if name.startswith("reshape")]) == 1
+    assert machine.run(np.ones((0, 4), "float32"))[1].numpy().shape == (2, 0)
+
+
 def test_a_reshape_over_unknown_sizes_is_a_view_behind_sizes_that_data_tell_and_a_copy_where_it_is_returned() -> None:
     x, shape = relay.var("x", shape=[relay.Any()] * 5), relay.var("shape", shape=(5,), dtype="int64")
     whole = relay.reshape(x, shape, allowzero=True)

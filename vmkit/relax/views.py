@@ -1,4 +1,4 @@
-"""Reshapes copy nothing, whatever their sizes are, but where a function would return what it was given.
+"""Reshapes copy nothing, whatever their sizes, but where a function would return what it was given, or memory twice.
 
 TVM makes a view of a reshape only where its kernel takes no sizes beside the tensor and its value stays in a dataflow
 block; the others it leaves as copies. Here a reshape whose unknown sizes come first before and after becomes a kernel,
@@ -117,7 +117,7 @@ def views_of_reshapes() -> tvm.transform.Pass:
     """Return the pass that makes views of reshapes, to be run when operators are fused and have no schedules yet.
 
     What leaves the function by another way than as an argument of a kernel is a copy, for it may be a view of what the
-    function was given.
+    function was given; but it is a view of what a kernel wrote, unless that is a result itself.
     """
     return tvm.transform.module_pass(lambda mod, _: _Views(mod).rewritten(), opt_level=0, name="ViewsOfReshapes")
 
@@ -187,17 +187,28 @@ class _Views:
     def sequence(self, sequence: relax.SeqExpr) -> relax.SeqExpr:
         """Return the body of a function or branch with views."""
         leaving = _leaving(sequence)
+        own: dict[ir.Var, ir.Var] = {}  # by tensors that kernels write here, and by views of them: those tensors
+        given: set[ir.Var] = set()  # the ones of them that leave as a view
 
         def change(binding: relax.Binding) -> list[relax.Binding]:
             call = binding.value
             if not isinstance(binding, relax.VarBinding) or isinstance(call, relax.If):
                 return [with_branches(binding, self.sequence)]
-            leaves = binding.var in leaving
-            if is_call(call, _RESHAPE):
-                return self.copied(binding) if leaves else [binding]
-            if leaves or not _calls(call, self.reshapes):
+            is_operator, is_kernel = is_call(call, _RESHAPE), _calls(call, self.reshapes)
+            if not (is_operator or is_kernel):
+                if is_call(call, _CALL_TIR) and binding.var not in leaving:
+                    own[binding.var] = binding.var
                 return [binding]
-            view = retyped(relax.op.reshape(call.args[1].fields[0], call.ty.shape), call.ty)
+            source = call.args[0] if is_operator else call.args[1].fields[0]
+            home = own.get(source)
+            if binding.var not in leaving:
+                if home is not None:
+                    own[binding.var] = home
+            elif home is None or home in given:  # results share no memory either
+                return self.copied(binding) if is_operator else [binding]
+            else:
+                given.add(home)
+            view = call if is_operator else retyped(relax.op.reshape(source, call.ty.shape), call.ty)
             return [relax.VarBinding(binding.var, view)]
 
         return on_bindings(sequence, change)
