@@ -182,13 +182,24 @@ def _padded(shape: list[Dim], reps: list[Dim]) -> tuple[list[Dim], list[Dim]]:
 
 
 def _tiled(context: LowerContext, data: relax.Expr, reps: list[Dim]) -> relax.Expr:
+    """Return a lowered tensor repeated as a whole: with the repetitions as axes of their own, of which none divides."""
     shape, reps = _padded(context.shape(data), reps)
+    skip = len(shape) - len(context.shape(data))
+    whole: list[Dim] = []
+    own: list[int | None] = []  # which axis of the result each of the input goes along; None where it has one element
+    for dim, times in zip(shape, reps, strict=True):
+        is_one, is_once = (isinstance(d, int) and d == 1 for d in (dim, times))
+        whole += [dim] if is_once else [times] if is_one else [times, dim]
+        own.append(None if is_one else len(whole) - 1)
 
     def element(i: tuple[tirx.Expr, ...], data: te.Tensor) -> tirx.Expr:
-        own = i[len(i) - len(data.shape) :]
-        return data(*[tirx.floormod(k, extent) for k, extent in zip(own, data.shape, strict=True)])
+        return data(*[const(0) if at is None else i[at] for at in own[skip:]])
 
-    return indexed(context, [dims.mul(d, r) for d, r in zip(shape, reps, strict=True)], element, data)
+    if len(whole) == len(shape):
+        return indexed(context, whole, element, data)
+    # What is fused with a reshape counts elements, by a division for each.
+    made = indexed(context, whole, element, data, pattern=OpPattern.OPAQUE)
+    return reshape_value(context, made, [dims.mul(d, r) for d, r in zip(shape, reps, strict=True)])
 
 
 @operator("dyn.tile", "data", "reps", attrs=TileAttrs, level=3, pattern=OpPattern.BROADCAST, mixed="follow")
