@@ -16,14 +16,15 @@ Quotient = Callable[["tirx.Expr", "tirx.Expr"], "tirx.Expr"]
 """What is made of a dividend and a divisor."""
 
 _F32 = "float32"
-_ROUND = 12582912.0  # 1.5 * 2**23: added to a small float, leaves it rounded to an integer in the low bits
-_ROUND_BITS = 0x4B400000
+_ROUND = 12582912.0 + 126.0
+"""1.5 * 2**23: added to a small float n, leaves it rounded to an integer in the low bits; here 126 more, so that these
+are the exponent of ``2**(n - 1)``."""
 _LOG2E = 1.44269504089
 _LN2_HIGH, _LN2_LOW = 0.693359375, -2.12194440e-4  # their sum is ln 2; n times the first is exact
 _SQRT_HALF_BITS = 0x3F3504F3
 _SMALLEST_NORMAL = 1.17549435e-38
 _LOG = (0.3333391099, -0.2500133666, 0.19963053, -0.1657759839, 0.1491490367, -0.1426739075, 0.08699887822)
-_EXP = (1.0, 1.0, 0.4999999345, 0.1666652061, 0.04166838828, 0.008368719341, 0.001381459365)
+_TWICE_EXP = [2 * c for c in (1.0, 1.0, 0.4999999345, 0.1666652061, 0.04166838828, 0.008368719341, 0.001381459365)]
 _TANH = (
     (0.9999999796, 0.1338098112, 0.003495534493, 2.060818406e-05, 1.335341214e-08),
     (1.0, 0.4671429677, 0.02587677992, 0.0003285546252, 7.776046756e-07),
@@ -67,7 +68,7 @@ def exp(argument: tirx.Expr) -> tirx.Expr:
     """
 
     def result(x: tirx.Expr) -> tirx.Expr:
-        inside = clamped(x, -87.0, 89.0)
+        inside = tirx.Select(x > constant(89.0), constant(89.0), x)
         return tirx.Select(x < constant(-87.0), constant(0.0), let(inside, scaled))
 
     def scaled(x: tirx.Expr) -> tirx.Expr:
@@ -76,10 +77,9 @@ def exp(argument: tirx.Expr) -> tirx.Expr:
     def power(x: tirx.Expr, rounded: tirx.Expr) -> tirx.Expr:
         n = rounded - constant(_ROUND)
         rest = x - n * constant(_LN2_HIGH) - n * constant(_LN2_LOW)
-        # Half of the power of two, which is a float also where the whole would not be, and then twice that.
-        bits = (reinterpreted("int32", rounded) - constant(_ROUND_BITS - 126, "int32")) << constant(23, "int32")
-        half = reinterpreted(_F32, bits)
-        return let(rest, lambda r: polynomial(_EXP, r)) * half * constant(2.0)
+        # Half of the power of two, which is a float also where the whole would not be, times twice the polynomial.
+        half = reinterpreted(_F32, reinterpreted("int32", rounded) << constant(23, "int32"))
+        return let(rest, lambda r: polynomial(_TWICE_EXP, r)) * half
 
     return let(argument, result)
 
