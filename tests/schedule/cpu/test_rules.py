@@ -126,6 +126,7 @@ KERNELS = {
         row_reduction,
     ),
     "softmax of whole vectors": (lambda x: topi.nn.softmax(x), [(n, 2, 48)], row_reduction),
+    "softmax of long rows": (lambda x: topi.nn.softmax(x), [(n, 768)], row_reduction),
     "softmax of columns": (lambda x: topi.nn.softmax(x, 1), [(n, 9, 50)], column_reduction),
     "softmax of as many columns": (lambda x: topi.nn.softmax(x, 0), [(96, 96)], column_reduction),
     "softmax of any columns": (lambda x: topi.nn.softmax(x, 1), [(2, 5, n)], column_reduction),

@@ -18,12 +18,14 @@ from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, partial_r
 from ..expressions import replaced
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
+from .in_place import earlier_result, in_place_of
 from .overlap import tiles_of_any
 from .staged_reduction import staged_reduction
 
 __all__ = ["RULE", "Decisions"]
 
-_LONG = 4096  # elements of a row from which several vectors of partial sums pay
+_LONG = 16  # vectors of a row from which several vectors of partial sums pay
+_FEW = 4  # partial sums that are added one by one
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,9 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     whole = _fitting(kernel, [lanes, lanes // 2])
     if not whole:
         return None
-    # More partial sums hide the latency of additions, but are added one by one at the end of each row.
-    several = _fitting(kernel, [4 * lanes]) if (kernel.width or 0) >= _LONG else []
+    # More partial sums hide the latency of additions, but have to be added at the end of each row.
+    width = kernel.width or 0
+    several = [n * lanes for n in (4, 3, 2) if width % (n * lanes) == 0] if width >= _LONG * lanes else []
     size = static_size(sch, sch.get_loops(kernel.blocks[-1]))
     return Decisions((several or whole)[0], whole[0], size >= PARALLEL_SIZE)
 
@@ -80,14 +83,18 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     return choices(Decisions, default, options)
 
 
-def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Schedule | None:
     """Schedule a kernel of stages over rows."""
     kernel = _kernel(sch)
     assert kernel is not None
+    # A tile that overlaps the one before it would read what that one wrote.
+    is_once = kernel.width is None or kernel.width % decisions.lanes == 0
+    earlier = earlier_result(sch, kernel.blocks) if is_once else None
     last, maps = kernel.blocks[-1], [b for b in kernel.blocks if _is_map(sch, b, kernel)]
     reductions = [b for b in kernel.blocks if is_reduction(sch, b)]
     width = sch.get(sch.get_loops(last)[-1]).extent
     partials = [_in_vectors(sch, block, kernel, decisions.sums) for block in reductions]
+    folds = [fold for block in reductions for fold in _folds(sch, block, kernel, decisions)]
     outer = sch.get_loops(last)[: kernel.outer]
     # Indices taken apart again are not understood where sizes are unknown.
     if decisions.parallel and all(extent(sch, loop) for loop in outer):
@@ -102,6 +109,8 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
         steps = _schedule_partial(sch, partial, len(outer))
         if is_cut:
             _stop_at(sch, steps, decisions.sums, width)
+    for fold in folds:
+        _schedule_partial(sch, fold, len(outer))
     for block in maps:
         if is_cut:
             _run_to(sch, block, width)
@@ -112,6 +121,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
                 continue
         _, lane = tiles_of_any(sch, sch.get_loops(block)[-1], decisions.lanes)
         sch.vectorize(lane)
+    return None if earlier is None else in_place_of(sch, *earlier)
 
 
 def _same(sch: s_tir.Schedule, block: Block, among: list[Block]) -> bool:
@@ -145,15 +155,29 @@ def _in_vectors(sch: s_tir.Schedule, block: Block, kernel: _Kernel, sums: int) -
     return partial_results(sch, block, lane, kernel.outer)
 
 
+def _folds(sch: s_tir.Schedule, block: Block, kernel: _Kernel, decisions: Decisions) -> list[Block]:
+    """Cut what adds partial sums until few are left; return what adds vectors of them, or parts of vectors, together.
+
+    One by one each addition would wait for the one before it.
+    """
+    folds, left = [], decisions.sums
+    for part in (decisions.lanes, _FEW):
+        if left > part and left % part == 0:
+            folds.append(_in_vectors(sch, block, kernel, part))
+            left = part
+    return folds
+
+
 def _schedule_partial(sch: s_tir.Schedule, partial: Block, depth: int) -> Loop:
     """Order the loops of partial sums and return that of the steps along the row.
 
-    They come as the iteration variables do: the sums first, and the steps last.
+    They come as the iteration variables do, the sums first.
     """
-    loops = sch.get_loops(partial)[depth:]
-    steps = [v for v in sch.get(partial).iter_vars if v.iter_type == tirx.IterVar.CommReduce]
-    lane, along = loops[0], loops[-len(steps) :]
-    sch.reorder(*loops[1:], lane)
+    lane, *rest = sch.get_loops(partial)[depth:]
+    kinds = [v.iter_type for v in sch.get(partial).iter_vars[1:]]
+    along = [loop for loop, kind in zip(rest, kinds, strict=True) if kind == tirx.IterVar.CommReduce]
+    rows = [loop for loop, kind in zip(rest, kinds, strict=True) if kind != tirx.IterVar.CommReduce]
+    sch.reorder(*rows, *along, lane)
     sch.vectorize(lane)
     sch.decompose_reduction(partial, along[0])
     return along[-1]
