@@ -10,6 +10,7 @@ import pytest
 import tvm
 from tvm import te, tirx, topi
 
+from vmkit.relax.stack_buffers import PIPELINE
 from vmkit.schedule import cpu as rules
 from vmkit.schedule.cpu import packed, peeled_window
 from vmkit.schedule.cpu.boundary_peeling import Boundaries
@@ -119,6 +120,14 @@ def test_tiles_between_those_at_the_edges_test_nothing() -> None:
         sums(Window(), 9, 40), peeled_window.RULE, peeled_window.Decisions(CHANNELS, 4, True, False)
     ).script()
     assert text.count("T.if_then_else") == 2  # the first and the last of ten tiles
+
+
+@pytest.mark.parametrize("size", [40, w], ids=["known", "at run time"])
+def test_sums_of_every_tile_are_in_registers(size: object) -> None:
+    """Loops that share a sum, and steps that are counted from a line's place, would have it in memory for all tiles."""
+    made = scheduled(sums(Window(), h, size), peeled_window.RULE, peeled_window.Decisions(CHANNELS, 4, True, False))
+    kernel = tvm.IRModule({"made": made.with_attr("global_symbol", "made")})
+    assert "BackendAllocWorkspace" not in tvm.tirx.build(kernel, TARGET, PIPELINE).inspect_source("ll")
 
 
 def test_padding_that_adds_something_is_kept() -> None:

@@ -7,7 +7,7 @@ with constants where sizes are known, and those between do not reach an edge.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -123,19 +123,42 @@ def with_peeled_boundaries(function: tirx.PrimFunc, facts: Analyzer | None = Non
 
     The facts are what is known of its sizes wherever it runs: of a few tiles none may be free of tests.
     """
-    simplify = (facts or Analyzer()).simplify
+    simplify, more = (facts or Analyzer()).simplify, list[tirx.Buffer]()
+    registers = [each for each in function.body.block.alloc_buffers if str(each.ty.storage_scope) == "local"]
 
     def bounded(loop: tirx.For) -> tirx.Stmt:
         return _bounded(loop) if _ACROSS in loop.annotations else loop
 
     def cut(loop: tirx.For) -> tirx.Stmt:
-        return _cut(loop, simplify, *map(int, loop.annotations[_TILES])) if _TILES in loop.annotations else loop
+        if _TILES not in loop.annotations:
+            return loop
+        parts = _cut(loop, simplify, *map(int, loop.annotations[_TILES]))
+        return _apart(parts, registers, more)
 
     body = tvm_ffi.structural_map(function.body, (tirx.For, bounded))
-    return function.with_body(tvm_ffi.structural_map(body, (tirx.For, cut)))
+    body = tvm_ffi.structural_map(body, (tirx.For, cut))
+    if more:
+        changed = with_fields(body.block, alloc_buffers=[*body.block.alloc_buffers, *more])
+        body = s_tir.SBlockRealize(body.iter_values, body.predicate, changed)
+    return function.with_body(body)
 
 
-def _bounded(loop: tirx.For) -> tirx.For:
+def _apart(parts: list[tirx.For], registers: Sequence[tirx.Buffer], more: list[tirx.Buffer]) -> tirx.Stmt:
+    """Return loops over tiles one after the other, each with registers of its own, and add these to `more`.
+
+    What two loops use TVM takes for memory that both see: all tiles have a place there, which is written and read back
+    in every step.
+    """
+    first, *others = parts
+    made = [first]
+    for part in others:
+        own = {each: tirx.Var(each.name, each.ty) for each in registers if uses(part, each)}
+        made.append(replaced(part, own))
+        more += own.values()
+    return tirx.SeqStmt(made) if others else first
+
+
+def _bounded(loop: tirx.For) -> tirx.Stmt:
     """Return a loop over a window that runs only where there is data."""
     dtype, var, simplify = str(loop.loop_var.ty.dtype), loop.loop_var, Analyzer().simplify
     low, high = tirx.IntImm(dtype, 0), loop.extent
@@ -158,11 +181,14 @@ def _bounded(loop: tirx.For) -> tirx.For:
             high = tirx.min(high, tirx.floordiv(at_first, tirx.IntImm(dtype, -step)) + 1)
     # What is read may be indexed by larger integers than the loop has.
     low, count = (each.astype(dtype) for each in (simplify(low), simplify(high - low)))
-    here = tirx.Var(loop.loop_var.name, dtype)
-    return _part(loop, _ACROSS, here, low + here, count, body)
+    here, begin = (tirx.Var(f"{loop.loop_var.name}{role}", dtype) for role in ("", "_begin"))
+    # TVM sets a sum aside outside of all loops that its steps are counted by, and those over lines are none.
+    return tirx.SeqStmt([tirx.Bind(begin, low), _part(loop, _ACROSS, here, begin + here, count, body)])
 
 
-def _cut(loop: tirx.For, simplify: Callable[[tirx.Expr], tirx.Expr], row_axis: int, first: int, last: int) -> tirx.Stmt:
+def _cut(
+    loop: tirx.For, simplify: Callable[[tirx.Expr], tirx.Expr], row_axis: int, first: int, last: int
+) -> list[tirx.For]:
     """Return a loop over tiles as loops over those at the ends and over those between, which test nothing."""
 
     def is_kept(test: tirx.Expr, values: Values) -> bool:
@@ -176,7 +202,7 @@ def _cut(loop: tirx.For, simplify: Callable[[tirx.Expr], tirx.Expr], row_axis: i
     parts = [(zero, begin, loop.body), (begin, between, free), (end, simplify(most - end), loop.body)]
     if not is_known and tvm_ffi.structural_equal(between, zero):
         here = tirx.Var(loop.loop_var.name, dtype)
-        return _part(loop, _TILES, here, here, most, loop.body)
+        return [_part(loop, _TILES, here, here, most, loop.body)]
     if not is_known:
         # Nothing is known of where tiles with tests are, so one copy of them is enough.
         parts = [(zero, simplify(most - between), loop.body), (begin, between, free)]
@@ -185,8 +211,7 @@ def _cut(loop: tirx.For, simplify: Callable[[tirx.Expr], tirx.Expr], row_axis: i
         here = tirx.Var(loop.loop_var.name, dtype)
         place = origin + here if is_known or body is free else here + tirx.Select(here < begin, zero, between)
         made.append(_part(loop, _TILES, here, place, count, body))
-    kept = [each for each in made if not (isinstance(each.extent, tirx.IntImm) and int(each.extent) == 0)]
-    return tirx.SeqStmt(kept) if len(kept) > 1 else kept[0]
+    return [each for each in made if not (isinstance(each.extent, tirx.IntImm) and int(each.extent) == 0)]
 
 
 def _part(loop: tirx.For, key: str, var: tirx.Var, place: tirx.Expr, count: tirx.Expr, body: tirx.Stmt) -> tirx.For:
@@ -198,17 +223,18 @@ def _part(loop: tirx.For, key: str, var: tirx.Var, place: tirx.Expr, count: tirx
 
 
 def copied(body: tirx.Stmt) -> tirx.Stmt:
-    """Return statements with loops and blocks of their own, over the same buffers."""
+    """Return statements with loops, blocks and names of their own, over the same buffers."""
     fresh: dict[tirx.Var, tirx.Var] = {}
 
     def note(var: tirx.Var) -> None:
-        fresh[var] = tirx.Var(var.name, str(var.ty.dtype))
+        fresh[var] = tirx.Var(var.name, var.ty)
 
     def note_axes(block: s_tir.SBlock) -> None:
         for each in block.iter_vars:
             note(each.var)
 
     tvm_ffi.structural_walk(body, (tirx.For, lambda loop: note(loop.loop_var)))
+    tvm_ffi.structural_walk(body, (tirx.Bind, lambda bind: note(bind.var)))
     tvm_ffi.structural_walk(body, (s_tir.SBlock, note_axes))
     return replaced(body, fresh)
 
