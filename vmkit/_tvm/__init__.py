@@ -227,8 +227,8 @@ def register_reducer(name: str, combine: Callable[[Any, Any], Any], start: Calla
 def unchecked_schedule(function: tvm.tirx.PrimFunc) -> s_tir.Schedule:
     """Return the schedule of a kernel whose methods do not compare their arguments with their annotations.
 
-    TVM does that in Python, in a decorator, at each of the many questions that schedule rules have; C++ checks its
-    arguments as well. A copy of the schedule is TVM's own.
+    TVM does that in Python, in a decorator, at each of the many questions that schedule rules have, and it is half of
+    the time that these take; C++ checks its arguments as well. So do copies of the schedule.
     """
     return _unchecked_class()(function)
 
@@ -236,9 +236,17 @@ def unchecked_schedule(function: tvm.tirx.PrimFunc) -> s_tir.Schedule:
 @functools.cache
 def _unchecked_class() -> type[s_tir.Schedule]:
     from tvm import s_tir
+    from tvm.s_tir.schedule import _ffi_api
+
+    def copy(schedule: s_tir.Schedule) -> s_tir.Schedule:
+        """Return a copy of the same class; TVM's is of the class that its C++ knows."""
+        made = type(schedule).__new__(type(schedule))
+        made.__init_handle_by_constructor__(_ffi_api.ScheduleCopy, schedule)
+        return made
 
     methods = {name: each for name, each in vars(s_tir.Schedule).items() if isinstance(each, FunctionType)}
-    return type("UncheckedSchedule", (s_tir.Schedule,), {n: inspect.unwrap(each) for n, each in methods.items()})
+    unchecked = {name: inspect.unwrap(each) for name, each in methods.items()}
+    return type("UncheckedSchedule", (s_tir.Schedule,), {**unchecked, "copy": copy})
 
 
 # -- building. The three steps of ``tvm.relax.build`` by themselves: vmkit's bytecode is changed between them.

@@ -17,7 +17,7 @@ from vmkit import relay
 from vmkit.compiler.stages import fused_kernels
 from vmkit.schedule import cpu as rules
 from vmkit.schedule.cpu import packed
-from vmkit.schedule.cpu.versions import by_size, fewer_rows, for_fewer_rows
+from vmkit.schedule.cpu.versions import by_size, fewer_rows, for_fewer_rows, for_one_row
 from vmkit.target import canonical_target
 
 n = tirx.Var("n", "int64")
@@ -112,7 +112,7 @@ def test_a_version_for_a_few_positions_has_no_loop_over_tiles_that_reach_over_no
     mod = rules.schedule_kernels(fused_kernels(relay.Function([x], pool), target), target)
     text = next(f.script() for g, f in mod.functions.items() if "pool" in g.name_hint)
     versions = re.split(r"if .* >= T.int64\((?=\d+\):)", text)[1:]
-    assert [(version[0], version.count('_update")')) for version in versions] == [("4", 2), ("2", 1), ("1", 1)]
+    assert [(version[0], version.count('_update")')) for version in versions] == [("4", 2), ("1", 1)]
 
 
 def test_windows_with_nothing_in_common_have_one_version() -> None:
@@ -125,7 +125,7 @@ def test_windows_with_nothing_in_common_have_one_version() -> None:
         return max(1, len(re.findall(r"if .* >= T.int64\(\d+\):", text)))
 
     assert versions(24) == versions(64) == 1
-    assert versions(8) == 4  # a single vector
+    assert versions(8) == 2  # a single vector
 
 
 @pytest.mark.parametrize("channels", [8, 24, 64])
@@ -203,9 +203,19 @@ def test_there_are_versions_for_fewer_rows_than_a_tile_has(rows: int, fewer: lis
     assert str(size) == "n" and versions == [(r, replace(decisions, rows=r)) for r in (rows, *fewer)]
 
 
+def test_fewer_rows_may_go_one_by_one_with_decisions_of_their_own() -> None:
+    sch = doubled(n)
+    decisions, alone = packed.Decisions(6, 1, True, False), packed.Decisions(1, 2, True, False)
+    found = for_one_row(sch, loops_of(sch)[0], decisions, alone)
+    assert found is not None
+    size, versions = found
+    assert str(size) == "n" and versions == [(6, decisions), (1, alone)]
+
+
 def test_a_known_size_has_one_version() -> None:
-    sch = doubled(7)
-    assert for_fewer_rows(sch, loops_of(sch)[0], packed.Decisions(4, 1, True, False)) is None
+    sch, decisions = doubled(7), packed.Decisions(4, 1, True, False)
+    assert for_fewer_rows(sch, loops_of(sch)[0], decisions) is None
+    assert for_one_row(sch, loops_of(sch)[0], decisions, replace(decisions, rows=1)) is None
 
 
 def test_the_first_version_whose_least_size_there_is_runs() -> None:

@@ -7,7 +7,7 @@ copy stays near. Here boundaries are peeled instead (:mod:`.boundary_peeling`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm import s_tir
 from tvm.target import Target
@@ -20,7 +20,7 @@ from .boundary_peeling import Boundaries, boundaries_of, mark_boundaries
 from .elementwise import PARALLEL_SIZE, sharing
 from .overlap import tiles
 from .packed import rows_of_tile, rows_to_try
-from .versions import for_fewer_rows
+from .versions import for_one_row
 
 __all__ = ["RULE", "Decisions"]
 
@@ -123,7 +123,8 @@ def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versi
     kernel = _kernel(sch)
     assert kernel is not None
     axis = kernel.windows.row_axis
-    return for_fewer_rows(sch, None if axis is None else kernel.windows.loops[axis], decisions)
+    alone = replace(decisions, rows=1, lanes=window.lanes_alone(kernel.windows.width, decisions.lanes))
+    return for_one_row(sch, None if axis is None else kernel.windows.loops[axis], decisions, alone)
 
 
 def _kernel(sch: s_tir.Schedule) -> _Kernel | None:

@@ -19,7 +19,7 @@ from ..blocks import Loop, extent
 from ..expressions import replaced, uses
 from ..rule import AnyDecisions, Versions
 
-__all__ = ["by_size", "fewer_rows", "for_fewer_rows"]
+__all__ = ["by_size", "fewer_rows", "for_fewer_rows", "for_one_row"]
 
 _FEWER = (4, 2, 1)  # 4 rows keep the multipliers busy tolerably
 
@@ -45,6 +45,16 @@ def for_fewer_rows(sch: s_tir.Schedule, axis: Loop | None, decisions: R) -> Vers
         return None
     sizes = [decisions.rows, *fewer_rows(decisions.rows)]
     return sch.get(axis).extent, [(rows, replace(decisions, rows=rows)) for rows in sizes]
+
+
+def for_one_row(sch: s_tir.Schedule, axis: Loop | None, decisions: R, alone: R) -> Versions[R] | None:
+    """Return a version for whole tiles and one for fewer rows, which go `alone`; None as :func:`for_fewer_rows`.
+
+    To be used where one row has work enough that no result waits for another.
+    """
+    if axis is None or extent(sch, axis) is not None or decisions.rows == 1:
+        return None
+    return sch.get(axis).extent, [(decisions.rows, decisions), (1, alone)]
 
 
 def by_size(function: tirx.PrimFunc, size: tirx.Expr, versions: Sequence[tuple[int, tirx.PrimFunc]]) -> tirx.PrimFunc:

@@ -8,7 +8,7 @@ stage is computed for one block of channels and a few rows at a time, and read b
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tvm
 from tvm import s_tir
@@ -22,9 +22,9 @@ from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
 from .packed import rows_of_tile, rows_to_try
-from .versions import for_fewer_rows
+from .versions import for_one_row
 
-__all__ = ["RULE", "Decisions", "Kernel", "is_short", "kernel_of", "lanes_of", "lines_of"]
+__all__ = ["RULE", "Decisions", "Kernel", "is_short", "kernel_of", "lanes_alone", "lanes_of", "lines_of"]
 
 _ROWS = 8  # positions in registers: enough to hide the latency of additions
 _WIDE = (24, 32)  # elements of which processors make several vectors
@@ -93,8 +93,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     if kernel is None or lanes is None:
         return None
     if kernel.row_axis is None:
-        # No other positions to go on with meanwhile, or unknown many, so several vectors.
-        lanes = next(lanes * t for t in (4, 3, 2, 1) if kernel.width % (lanes * t) == 0)
+        lanes = lanes_alone(kernel.width, lanes)  # no other positions to go on with meanwhile, or unknown many
     rows = rows_of_tile(kernel.positions, _ROWS) if kernel.row_axis is not None else 1
     lines = lines_of(sch, kernel, lanes, processor)
     size = static_size(sch, kernel.loops)
@@ -138,7 +137,9 @@ def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versi
     """Return versions of a kernel of windows for numbers of positions that are known at run time only."""
     kernel = kernel_of(sch)
     assert kernel is not None
-    return for_fewer_rows(sch, None if kernel.row_axis is None else kernel.loops[kernel.row_axis], decisions)
+    axis = None if kernel.row_axis is None else kernel.loops[kernel.row_axis]
+    alone = replace(decisions, rows=1, lanes=lanes_alone(kernel.width, decisions.lanes))
+    return for_one_row(sch, axis, decisions, alone)
 
 
 def kernel_of(sch: s_tir.Schedule) -> Kernel | None:
@@ -179,6 +180,14 @@ def is_short(sch: s_tir.Schedule, steps: Loop) -> bool:
 def lanes_of(width: int, unit: VectorUnit) -> int | None:
     """Return the part of a vector, or the vector, that divides the channels; None where that is not worth it."""
     return next((t for t in unit.parts() if width % t == 0), None)
+
+
+def lanes_alone(width: int, lanes: int) -> int:
+    """Return how many of the channels go together at one position by itself: several vectors, where they divide them.
+
+    A sum waits for the one before, so there is something else to go on with.
+    """
+    return next(lanes * vectors for vectors in (4, 3, 2, 1) if width % (lanes * vectors) == 0)
 
 
 def _goes_along(node: s_tir.SBlock, axis: int) -> bool:
