@@ -26,7 +26,7 @@ def test_every_row_names_a_pass() -> None:
 
 def test_a_target_without_vectors_gets_what_all_get() -> None:
     scales = ["BackwardFoldScaleAxis", "ForwardFoldScaleAxis", "FoldConstant"]
-    first = ["ShareConstants", "UnpackBlockQuantized", "SimplifyInference", "FoldConstant"]
+    first = ["ShareConstants", "KeepBlockQuantized", "UnpackBlockQuantized", "SimplifyInference", "FoldConstant"]
     assert names("c") == [*first, "FlattenAtrousConv", "FloatProducts", *scales]
 
 

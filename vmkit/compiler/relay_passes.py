@@ -144,6 +144,7 @@ class PassRow:
 # nothing here, stand where they stood there.
 PASSES: Sequence[PassRow] = (
     PassRow(2, "ShareConstants"),
+    PassRow(2, "KeepBlockQuantized"),
     PassRow(2, "PackBlockQuantized", _cpu, _processor),
     PassRow(0, "UnpackBlockQuantized"),
     PassRow(2, "WidenFloat16", _cpu),
@@ -198,10 +199,10 @@ def passes_text(rows: Iterable[PassRow] = PASSES) -> str:
     """Return a table of passes for people to read: the name, the level ("-" where it has to be required), the targets.
 
     >>> print(passes_text(PASSES[:3]))
-    pass                  level  on
-    ShareConstants            2  any target
-    PackBlockQuantized        2  cpu
-    UnpackBlockQuantized      0  any target
+    pass                level  on
+    ShareConstants          2  any target
+    KeepBlockQuantized      2  any target
+    PackBlockQuantized      2  cpu
     """
     lines = [
         (row.name, "-" if row.level is None else str(row.level), row.on.__name__.strip("_").replace("_", " "))

@@ -234,6 +234,13 @@ SAMPLES |= {
         rest=[1, 2],
         shifts=[[0, 0], [0, 0]],
     ),
+    "nn.contrib_block_dequantize": lambda g: build(
+        "nn.contrib_block_dequantize",
+        g(3, 4, dtype="uint8", values=np.arange(12) * 21, known=(1,)),
+        g(3, 2, known=(1,)),
+        g(1, 1, dtype="uint8", values=[9], known=(0, 1)),
+        block_size=5,
+    ),
     "nn.contrib_block_quantized_dense": lambda g: build(
         "nn.contrib_block_quantized_dense",
         g(2, 3, 20, known=(2,)),

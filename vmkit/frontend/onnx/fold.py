@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ...relay.ir import Dim, Expr, TensorType, dims
+from ...relay.ir import Dim, Expr, TensorType, dims, is_call
 from . import families
 from .arithmetic import ELEMENTWISE, exact_division, truncated_remainder, unequal
 from .attributes import Attributes
@@ -33,6 +33,8 @@ def fold_constants(
     values = [None if i is None else known_value(i) for i in inputs]
     if not values or any(v is None or v.dtype == object for v, i in zip(values, inputs, strict=True) if i is not None):
         return results
+    if any(is_call(r, "nn.contrib_block_dequantize") for r in results):
+        return results  # which stays of few bits until it is known what reads it
     if node.op_type in families.NOT_FOLDED or all(r is None or known_value(r) is not None for r in results):
         return results
     types = [None if r is None else r.checked_type for r in results]

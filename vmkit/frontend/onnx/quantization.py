@@ -9,12 +9,24 @@ import numpy as np
 from ... import relay
 from ...relay.ir import Constant, Expr, dims
 from ...relay.op import build
+from ...relay.op.nn.block_quantized import packed_codes
 from ...relay.op.saturation import QUANTIZED
+from ...values.element_types import small_integer_bits
 from .context import Context
-from .known import constant, value_of
+from .known import constant, known_value, value_of
 from .operators.conversion import casted
 
-__all__ = ["along_axis", "centred", "dequantized", "exact_product", "multiplied", "quantized", "zero_of"]
+__all__ = [
+    "along_axis",
+    "block_dequantized",
+    "centred",
+    "codes_of",
+    "dequantized",
+    "exact_product",
+    "multiplied",
+    "quantized",
+    "zero_of",
+]
 
 
 def zero_of(ctx: Context, dtype: str) -> Expr:
@@ -42,6 +54,62 @@ def along_axis(ctx: Context, value: Expr, x: Expr, axis: int, block_size: int = 
     if len(own) != rank:
         ctx.fail(f"the scale or zero point {ctx.type(value)} is neither a number, nor a vector, nor of the rank {rank}")
     return _repeated(ctx, value, x, ctx.axis(axis, rank), block_size)
+
+
+def codes_of(ctx: Context, x: Expr, zero_point: Expr | None) -> tuple[Expr, Expr | None, int] | None:
+    """Return known integers of at most 8 bits as codes in bytes, their zero points, and the bits of a code.
+
+    Codes and zero points are numbers from 0 on; None for zero points in the middle of these. Rows that do not fill up
+    bytes have one code in each. None for what is not known.
+    """
+    known, zeros = ctx.static(x), None if zero_point is None else ctx.static(zero_point)
+    bits = small_integer_bits(ctx.dtype(x)) or 8
+    if known is None or (zero_point is not None and zeros is None) or not known.ndim:
+        return None
+    lowest = 0 if ctx.dtype(x).startswith("uint") else -(1 << (bits - 1))
+    codes = (known.astype("int16") - lowest).astype("uint8")
+    zero = -lowest if zeros is None else zeros.astype("int16") - lowest
+    if known.shape[-1] % (8 // bits):
+        bits = 8
+    has_zeros = np.any(zero != 1 << (bits - 1))
+    whole = np.array(zero, "uint8").reshape((1,) * known.ndim if zeros is None else zeros.shape)
+    return constant(packed_codes(codes, bits)), constant(whole) if has_zeros else None, bits
+
+
+def block_dequantized(
+    ctx: Context, x: Expr, scale: Expr, zero_point: Expr | None, axis: int, block_size: int
+) -> Expr | None:
+    """Return known integers of a few bits, or in blocks, made float32 by one operator, so that they may stay so.
+
+    None for other integers, which products have other ways with.
+    """
+    dtype, rank = ctx.dtype(x), ctx.rank(x)
+    is_small = small_integer_bits(dtype) is not None or (block_size > 0 and dtype in ("int8", "uint8"))
+    known = ctx.static(scale)
+    if not is_small or known is None or not str(known.dtype).startswith(("float16", "float32", "bfloat16")):
+        return None
+    found = codes_of(ctx, x, zero_point)
+    if found is None:
+        return None
+    codes, zeros, bits = found
+    shape = [int(d) for d in ctx.shape(x)]
+    along = ctx.axis(axis, rank) if rank > 1 or known.size > 1 else 0
+
+    def laid_out(values: np.ndarray) -> np.ndarray | None:
+        if values.size == 1:
+            return values.reshape([1] * rank)
+        if values.ndim == 1 and (rank > 1 or not block_size):
+            return values.reshape([-1 if at == along else 1 for at in range(rank)])
+        return values if values.ndim == rank else None
+
+    given = [known.astype("float32"), *([] if zeros is None else [known_value(zeros)])]
+    once = [None if each is None else laid_out(each) for each in given]
+    block = block_size or -(-shape[along] // max(e.shape[along] for e in once if e is not None))
+    wanted = [-(-d // block) if at == along else d for at, d in enumerate(shape)]
+    if any(e is None or any(d not in (1, w) for d, w in zip(e.shape, wanted, strict=True)) for e in once):
+        return None
+    made = [constant(np.ascontiguousarray(e)) for e in once if e is not None]
+    return build("nn.contrib_block_dequantize", codes, *made, bits=bits, axis=along, block_size=block)
 
 
 def _repeated(ctx: Context, value: Expr, x: Expr, axis: int, block_size: int) -> Expr:

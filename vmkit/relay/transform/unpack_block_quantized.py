@@ -1,9 +1,9 @@
-"""Dense layers with constant weights of a few bits become those with float32."""
+"""Constant weights of a few bits become float32."""
 
 from __future__ import annotations
 
 from ..ir import Constant, Function, RelayExpr, is_call
-from ..op.nn.block_quantized import dequantized_weight
+from ..op.nn.block_quantized import dequantized, dequantized_weight
 from ..op.registry import build
 from .known_type import rewrite_typed
 from .registry import ModuleTransform, per_function, relay_pass
@@ -14,7 +14,7 @@ __all__ = ["UnpackBlockQuantized"]
 
 @relay_pass(opt_level=0)
 def UnpackBlockQuantized() -> ModuleTransform:
-    """Return the pass that makes constant weights of a few bits float32, for targets without kernels that read them."""
+    """Return the pass that makes constants of a few bits float32 where no kernel that reads them has taken them."""
 
     def on_function(function: Function) -> Function:
         shared = SharedConstants()
@@ -24,6 +24,8 @@ def UnpackBlockQuantized() -> ModuleTransform:
 
 
 def _unpacked(node: RelayExpr, shared: SharedConstants) -> RelayExpr:
+    if is_call(node, "nn.contrib_block_dequantize") and all(isinstance(arg, Constant) for arg in node.args):
+        return shared.const(dequantized(node.attrs, *(arg.data.numpy() for arg in node.args)))
     if not is_call(node, "nn.contrib_block_quantized_dense"):
         return node
     data, *operands = node.args

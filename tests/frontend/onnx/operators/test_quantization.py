@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 from tests.frontend.onnx.programs import Compiled, array, check, model, node
 from tests.frontend.onnx.quantized import agrees_exactly, f32, i8, integers, u8, with_types
 from vmkit.errors import ModelError, VMError
 from vmkit.optimize.float_products import EXACT
+from vmkit.relay.ir import Constant
+from vmkit.relay.ir.visit import post_order
 
 TIES = np.float32([[-1e9, -300, -2.5, -1.5, -0.5, 0.5], [1.5, 2.5, 126.5, 300, 1e9, 0]])
 
@@ -53,6 +57,42 @@ def test_blocks_of_elements_have_scales_of_their_own(dtype: int) -> None:
     graph = helper.make_graph(nodes, "g", [x], [y], [scales, zeros])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
     check(proto, {"x": 4 * array(2, 5)}, {"x": 4 * array(2, 6)})
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.int4, ml_dtypes.uint2, np.int8])
+def test_known_integers_of_few_bits_stay_so_in_the_program(dtype: type) -> None:
+    bits = 8 if dtype is np.int8 else int(np.dtype(dtype).name[-1])
+    low = 0 if np.dtype(dtype).name.startswith("u") else -(1 << (bits - 1))
+    columns = 33 if bits == 4 else 36  # a row of an odd number of 4 bits each has one in each byte
+
+    def few(*shapes: tuple[int, int]) -> list[np.ndarray]:
+        return [(integers(*shape).astype("int16") % (1 << bits) + low).astype(dtype) for shape in shapes]
+
+    codes, zeros = few((40, columns), (9, 32)), few((3, columns), (9, 2))
+    constants = {
+        "w": codes[0], "ws": np.abs(array(3, columns)), "wz": zeros[0], "column": np.abs(array(columns)),
+        "t": codes[1], "ts": np.abs(array(9, 2)), "tz": zeros[1],
+    }  # fmt: skip
+    nodes = [
+        node("DequantizeLinear", "w ws wz", "blocks", axis=0, block_size=16),
+        node("MatMul", "x blocks", "y"),
+        node("DequantizeLinear", "t ts tz", "table", axis=1, block_size=16),
+        node("Gather", "table i", "rows"),
+    ]
+    outputs = "y rows"
+    if bits < 8:
+        nodes += [node("DequantizeLinear", "w column", "turned"), node("Gemm", "x turned", "z")]
+        outputs += " z"
+    inputs = {"x": (["n", 40], "float32"), "i": (["n", 2], "int64")}
+    proto = model(nodes, inputs, outputs, constants, opset=25)
+    compiled = Compiled(proto)
+    feed = {"x": array(2, 40), "i": np.array([[8, -9], [0, -1]])}
+    for actual, expected in zip(compiled(**feed), ReferenceEvaluator(proto).run(None, feed), strict=True):
+        np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-3)
+    held = sum(c.data.numpy().nbytes for c in post_order(compiled.module["main"]) if isinstance(c, Constant))
+    scales = sum(4 * c.size for name, c in constants.items() if name in ("ws", "ts", "column"))
+    # Codes of both, of one twice, and a byte for each zero point.
+    assert held < scales + (2 * 40 * columns + 9 * 32) * (8 if columns == 33 else bits) // 8 + 1000
 
 
 def test_a_tensor_is_quantised_to_its_own_range() -> None:

@@ -9,7 +9,7 @@ from ....relay.ir import Expr
 from ....values.element_types import is_stored_type
 from ..context import Context
 from ..dtype import dtype_name
-from ..quantization import along_axis, dequantized, exact_product, multiplied, quantized
+from ..quantization import along_axis, block_dequantized, dequantized, exact_product, multiplied, quantized
 from ..registry import converter
 from ..window import ConvolutionWindow
 from .conversion import casted
@@ -66,6 +66,9 @@ def dequantize_linear(
     dtype = dtype_name(output_dtype, "output_dtype") if output_dtype else own
     if is_stored_type(dtype):
         ctx.fail(f"output_dtype is needed where the scale is {own}")
+    kept = block_dequantized(ctx, x, scale, zero_point, axis, block_size)
+    if kept is not None:
+        return casted(ctx, kept, dtype)
     zero = None if zero_point is None else along_axis(ctx, zero_point, x, axis, block_size)
     return dequantized(ctx, x, along_axis(ctx, scale, x, axis, block_size), zero, dtype)
 
