@@ -68,7 +68,7 @@ print(json.dumps(told))"""
 
 # TVM's own import of its distributed runtime fails half-way, and leaves parts behind.
 _CONTENTS = """import json, sys, tvm_ffi
-tvm.relax
+tvm.relax.frontend, tvm.relax.training, tvm.s_tir.meta_schedule
 from tvm_ffi import registry
 def own(names): return sorted(name for name in names if "disco" not in name)
 modules = own(name for name in sys.modules if name.split(".")[0] == "tvm")
@@ -89,9 +89,28 @@ def test_all_of_tvm_is_what_a_plain_import_gives() -> None:
         assert one == other
 
 
+def test_what_compiling_does_without_is_imported_when_it_is_asked_for() -> None:
+    code = """import json, sys, vmkit, tvm
+late = ["tvm.relax.frontend", "tvm.relax.training", "tvm.s_tir.meta_schedule"]
+from vmkit import relay
+x = relay.var("x", shape=(2,))
+vmkit.compile(relay.Function([x], relay.exp(x)), target="llvm")
+told = [[name for name in late if name in sys.modules], "meta_schedule" in dir(tvm.s_tir), "frontend" in dir(tvm.relax)]
+from tvm.s_tir import meta_schedule
+import tvm.relax.frontend.nn
+told += [meta_schedule is sys.modules["tvm.s_tir.meta_schedule"] is tvm.s_tir.meta_schedule]
+told += [tvm.relax.frontend.nn.Module.__name__, tvm.relax.pipeline.ms.Database is meta_schedule.Database]
+try: tvm.s_tir.no_such
+except AttributeError as error: told += [str(error)]
+print(json.dumps(told))"""
+    missing = "module 'tvm.s_tir' has no attribute 'no_such'"
+    assert told_by(code) == [[], True, True, True, "Module", True, missing]
+
+
 @pytest.mark.parametrize(
     "first",
     [
+        "import tvm.s_tir.meta_schedule.database",
         "import tvm.relax.op",
         "from tvm import relax",
         "from tvm.relax import op",

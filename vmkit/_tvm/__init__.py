@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tvm import relax, s_tir
     from tvm.ir import GlobalVar
     from tvm.runtime import Tensor
+    from tvm.s_tir.meta_schedule.database import Database
 else:
     tvm, tvm_ffi = deferred("tvm"), deferred("tvm_ffi")
 
@@ -40,6 +41,7 @@ __all__ = [
     "begin_block",
     "c_module",
     "call_global_vars_by",
+    "database_in_force",
     "decide_dialect",
     "end_block",
     "global_function_names",
@@ -85,11 +87,11 @@ RUNTIME_TABLES = ("tvm.runtime._ffi_api", "tvm.runtime._ffi_node_api")
 
 @contextlib.contextmanager
 def watching_tables(
-    watch: Callable[[str | None], None], before: Callable[[str], None] = lambda _: None
+    watch: Callable[[str | None], None], before: Callable[[str, str], None] = lambda namespace, module: None
 ) -> Iterator[None]:
     """Have `watch` called with the name of each table that modules of TVM fill with functions from C++, once it is.
 
-    `before` is called with what their names begin with before that.
+    `before` is called with what their names begin with, and that of the module, before that.
 
     They call ``tvm_ffi.init_ffi_api``, and nothing else says when they do.
     """
@@ -97,7 +99,7 @@ def watching_tables(
     raw: Any = importlib.import_module("tvm_ffi")
 
     def fill_and_tell(namespace: str, target_module_name: str | None = None) -> None:
-        before(namespace)
+        before(namespace, target_module_name or namespace)
         fill(namespace, target_module_name)
         watch(target_module_name)
 
@@ -206,6 +208,14 @@ def register_error(name: str, kind: type[Exception]) -> None:
 
 
 # -- schedules
+
+
+def database_in_force() -> Database | None:
+    """Return the MetaSchedule database that the calling thread has entered: ``Database.current()``.
+
+    Who asks for the class imports MetaSchedule, a hundred modules, and without it nobody has entered one.
+    """
+    return tvm.get_global_func("s_tir.meta_schedule.DatabaseCurrent")()
 
 
 def register_reducer(name: str, combine: Callable[[Any, Any], Any], start: Callable[[str], Any]) -> None:

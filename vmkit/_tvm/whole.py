@@ -6,22 +6,27 @@ It is a module so that the interpreter's locks on modules see to it that this ha
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import tvm_ffi
 from tvm_ffi import registry
 
-from .._deferred import without_collections
+from .._deferred import deferred, without_collections
 from . import OPERATOR_TABLE, RUNTIME_TABLES, watching_tables
 from .importing import RUNTIME_ONLY, TvmFinder, without_torch
 
 # Classes that were imported without the library that has their C++.
 _LATE_CLASSES = {"script.PrinterConfig": ("tvm.runtime.script_printer", "PrinterConfig")}
+
+# Packages of TVM that the rest of it gets on without, an eighth of its modules: its tuner, its frontends
+# and what trains networks. They are imported once they are asked for. By the package that has them.
+_LATE = {"tvm.relax": ("frontend", "training"), "tvm.s_tir": ("meta_schedule",)}
 
 
 def _complete() -> None:
@@ -36,7 +41,7 @@ def _complete() -> None:
     assert spec.loader is not None
     with _listing_functions_once(), without_collections():
         _load_compiler()
-        with _refusing_quickly(), without_torch():
+        with _refusing_quickly(), without_torch(), _without_late():
             spec.loader.exec_module(module)
     module.__class__ = ModuleType
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, TvmFinder)]
@@ -65,47 +70,86 @@ def _load_compiler() -> None:
 
 @contextlib.contextmanager
 def _listing_functions_once() -> Iterator[None]:
-    """Have the names of all functions listed once, and each of fifty tables search its own family of them alone.
+    """Have the names of all functions listed once, and each of fifty tables search only names that it may have.
 
-    Otherwise each goes through all names, which takes half of the import.
+    Otherwise each goes through all names, which takes half of the import. A table takes the names that begin as it
+    does and have no dot behind, after one character: those of its own package, and those beside it that begin so.
     """
     list_all, register = registry.list_global_func_names, registry.core._register_global_func
-    families: dict[str, dict[str, None]] = {}  # names by what they begin with
-    count, family = 0, ""
+    packages: dict[str, dict[str, None]] = {}  # names by what is before their last dot
+    listed_with = 0  # libraries
+    is_own = True
+    table: str | None = None  # the one that is being filled
 
     def add(name: str) -> None:
-        families.setdefault(name.partition(".")[0], {})[name] = None
+        packages.setdefault(name.rpartition(".")[0], {})[name] = None
 
     def listed() -> list[str]:
-        nonlocal count
-        if count != _function_count():  # a library was loaded
+        nonlocal listed_with
+        libraries = len(sys.modules["tvm.base"].__dict__["_LOADED_LIBS"])
+        if libraries != listed_with or not is_own:
             for name in list_all():
                 add(name)
-            count = _function_count()
-        return [name for begin, names in families.items() if begin.startswith(family) for name in names]
+            listed_with = libraries
+        if table is None:
+            return [name for names in packages.values() for name in names]
+        beside = packages.get(table.rpartition(".")[0], {})
+        return [*packages.get(table, ()), *(name for name in beside if name.startswith(table))]
 
-    def search(namespace: str) -> None:
-        nonlocal family
-        family = namespace.removeprefix("tvm.").partition(".")[0]
+    def search(namespace: str, module: str) -> None:
+        nonlocal table, is_own
+        # Backends that others wrote are loaded last, with libraries of their own.
+        table, is_own = namespace.removeprefix("tvm."), module.startswith("tvm.") and "tvm.backend." not in module
+
+    def search_all(_: str | None) -> None:
+        nonlocal table
+        table = None
 
     def registering(name: str, pyfunc: Callable[..., Any] | tvm_ffi.Function, override: bool) -> tvm_ffi.Function:
-        nonlocal count
         registered = register(name, pyfunc, override)
-        if count and name not in families.get(name.partition(".")[0], ()):
-            add(name)
-            count += 1
+        add(name)
         return registered
 
     registry.list_global_func_names, registry.core._register_global_func = listed, registering
     try:
-        with watching_tables(lambda _: search(""), before=search):
+        with watching_tables(search_all, before=search):
             yield
     finally:
         registry.list_global_func_names, registry.core._register_global_func = list_all, register
 
 
-def _function_count() -> int:
-    return int(tvm_ffi.get_global_func("ffi.FunctionListGlobalNamesFunctor")()(-1))
+@contextlib.contextmanager
+def _without_late() -> Iterator[None]:
+    """Have the packages of :data:`_LATE` not imported now, but by the first who asks the package that has them."""
+    missing = [
+        f"{home}.{name}" for home, names in _LATE.items() for name in names if f"{home}.{name}" not in sys.modules
+    ]
+    for name in missing:
+        # A module that imports it inside has this instead, and uses it in functions alone.
+        sys.modules[name] = stand_in = cast("ModuleType", deferred(name))
+        stand_in.__spec__ = None
+    try:
+        yield
+    finally:
+        for name in missing:
+            del sys.modules[name]
+    for name in missing:
+        home, _, last = name.rpartition(".")
+        vars(sys.modules[home]).pop(last, None)
+    for home, names in _LATE.items():
+        package = vars(sys.modules[home])
+        package["__getattr__"] = functools.partial(_import_late, home)
+        package["__dir__"] = functools.partial(_names_with_late, home, names)
+
+
+def _import_late(home: str, name: str) -> ModuleType:
+    if name not in _LATE[home]:
+        raise AttributeError(f"module {home!r} has no attribute {name!r}", name=name, obj=sys.modules[home])
+    return importlib.import_module(f"{home}.{name}")
+
+
+def _names_with_late(home: str, names: Sequence[str]) -> list[str]:
+    return sorted({*vars(sys.modules[home]), *names})
 
 
 @contextlib.contextmanager

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 
 import tvm
 import tvm_ffi
-from tvm import relax, s_tir
+from tvm import relax
 from tvm.relax import transform
 from tvm.target import Target
 
 from .. import bytecode
-from .._tvm import kernels_of, link_executable, put_code
+from .._tvm import database_in_force, kernels_of, link_executable, put_code
 from ..bytecode.outside_constants import put_back, taken_out
 from ..cache.kernels import Kernels
 from ..executable.executable import Parts
@@ -133,7 +133,7 @@ def _takes_tuples(function: tvm.ir.BaseFunc) -> bool:
 
 def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     """Return the module with its kernels scheduled: MetaSchedule records in force first, then default rules."""
-    if s_tir.meta_schedule.Database.current() is not None:
+    if database_in_force() is not None:
         mod = _with_database(mod)
     if "gpu" in target.keys:
         from ..schedule import gpu

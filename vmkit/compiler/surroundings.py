@@ -9,10 +9,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import tvm
-from tvm.s_tir.meta_schedule.database import Database
 from tvm.target import Target
+
+from .._tvm import database_in_force
+
+if TYPE_CHECKING:
+    from tvm.s_tir.meta_schedule.database import Database
 
 __all__ = ["Surroundings"]
 
@@ -41,7 +46,7 @@ class Surroundings:
     @classmethod
     def capture(cls) -> Surroundings:
         """Return what this thread has entered."""
-        return cls(tvm.transform.PassContext.current(), Target.current(), Database.current())
+        return cls(tvm.transform.PassContext.current(), Target.current(), database_in_force())
 
     @property
     def has_instruments(self) -> bool:

@@ -14,10 +14,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tvm.s_tir.meta_schedule.database import Database, JSONDatabase, OrderedUnionDatabase
 from tvm.target import Target
 
+from vmkit._deferred import deferred
 from vmkit._later import named_later
+from vmkit._tvm import database_in_force
 from vmkit.errors import OptionError
 
 from .choosing import entered, in_force
@@ -26,7 +27,11 @@ from .records import Record, Records
 from .workload import Workload
 
 if TYPE_CHECKING:
+    from tvm.s_tir.meta_schedule import database
+
     from ..tuning import tune
+else:
+    database = deferred("tvm.s_tir.meta_schedule.database")
 
 __all__ = ["RECORDS", "Record", "Records", "Workload", "context", "load", "target_class", "tune"]
 
@@ -105,16 +110,16 @@ def load(*paths: str | Path) -> Iterator[Records]:
     folders = [Path(path) for path in paths if Path(path).is_dir()]
     own = sum((Records.read(path) for path in paths if not Path(path).is_dir()), Records())
     databases = [_meta_schedule(folder) for folder in folders]
-    outer = Database.current()
+    outer = database_in_force()
     with contextlib.ExitStack() as stack:
         if databases:
-            stack.enter_context(OrderedUnionDatabase(*databases, *([outer] if outer is not None else [])))
+            stack.enter_context(database.OrderedUnionDatabase(*databases, *([outer] if outer is not None else [])))
         yield stack.enter_context(entered(own))
 
 
-def _meta_schedule(folder: Path) -> Database:
+def _meta_schedule(folder: Path) -> database.Database:
     files = folder / "database_workload.json", folder / "database_tuning_record.json"
     try:
-        return JSONDatabase(*map(str, files), allow_missing=False)
+        return database.JSONDatabase(*map(str, files), allow_missing=False)
     except (RuntimeError, ValueError, TypeError) as error:
         raise OptionError(f"tuning records {folder} cannot be read: {error}") from error
