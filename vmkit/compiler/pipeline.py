@@ -27,6 +27,7 @@ from ..relax.fusion import fuse_operators
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
 from ..relax.kernel_groups.needs import with_needs
+from ..relax.long_loops import cut_long_loops
 from ..relax.parameter_sizes import sizes_from_casts, sizes_of_parameters
 from ..relax.places import keeping_places, nodes_of_kernels
 from ..relax.planning import plan_memory
@@ -82,7 +83,7 @@ def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) 
     """Return a Relax module as calls of fused, scheduled kernels, still with tensors as values."""
     mod = fuse_relax(mod, target, options)
     with target:
-        return _schedule(mod, target)
+        return cut_long_loops(_schedule(mod, target))
 
 
 @large_sizes_named(lambda mod, *_, **__: mod)
