@@ -6,6 +6,7 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,15 +54,21 @@ def test_the_requirements_are_those_of_the_package() -> None:
     assert f'"{_version.FFI_REQUIREMENT}"' in PYPROJECT
 
 
-@pytest.fixture
-def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+@pytest.fixture(params=["dist", "egg"])
+def installed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Return the versions that are installed, which the names of folders say, or only what is in them."""
     versions = {"apache-tvm": "0.27.0.post1", "apache-tvm-ffi": "0.1.14.post1"}
+
+    def folders() -> Iterator[str]:
+        yield "apache_tvm_ffi_tools-3.dist-info"
+        yield from (f"{name.replace('-', '_')}-{each}.{request.param}-info" for name, each in versions.items())
 
     def metadata(name: str) -> dict[str, str]:
         if name not in versions:
             raise importlib.metadata.PackageNotFoundError(name)
         return {"Version": versions[name], "Summary": "Time Value of Money" if name == "tvm" else "TVM"}
 
+    monkeypatch.setattr(_version, "_metadata_folders", folders)
     monkeypatch.setattr(importlib.metadata, "metadata", metadata)
     monkeypatch.setattr(importlib.metadata, "version", lambda name: metadata(name)["Version"])
     return versions
@@ -117,6 +124,18 @@ def test_a_python_without_the_interpreter_lock_is_refused(
         _version.require_compatible_tvm()
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: True)
     _version.require_compatible_tvm()
+
+
+def test_versions_are_told_by_the_names_of_folders() -> None:
+    for name in ("apache-tvm", "apache-tvm-ffi", "no-such-package"):
+        try:
+            expected: str | None = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            expected = None
+        assert _version._installed(name) == expected
+    code = "import sys, vmkit; print(sorted({'email', 'importlib.metadata', 'tempfile'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_the_version_is_plain() -> None:

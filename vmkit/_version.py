@@ -1,16 +1,19 @@
 """vmkit's version, and the check that the installed TVM is one it works with.
 
 A wrong apache-tvm-ffi does not fail: it kills the process later, inside ``save_json`` or MetaSchedule. So the versions
-are compared once, from the packages' metadata and before TVM is imported.
+are compared once, from the packages' metadata and before TVM is imported. The names of their folders say them; where
+they do not the metadata is read, by modules whose import takes longer than the rest of ``import vmkit``.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
-import importlib.util
+import contextlib
 import logging
+import os
 import re
 import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
 
 from vmkit.errors import VersionError
 
@@ -49,7 +52,7 @@ def _tvm_problems() -> list[str]:
     version = _installed("apache-tvm")
     if version is not None:
         return [] if version.startswith("0.27.") else [f"  apache-tvm: {version} is installed, expected 0.27.*"]
-    if importlib.util.find_spec("tvm") is None:
+    if find_spec("tvm") is None:
         return ["  apache-tvm: not installed, expected 0.27.*"]
     logger.warning("TVM was not installed by pip, so its version was not checked; vmkit works with %s", TVM_REQUIREMENT)
     return []
@@ -66,18 +69,35 @@ def _ffi_problems() -> list[str]:
 
 
 def _is_time_value_of_money() -> bool:
+    if not any(re.match(r"tvm[-.].*(dist|egg)-info$", name) for name in _metadata_folders()):
+        return False
+    from importlib import metadata
+
     try:
-        summary = importlib.metadata.metadata("tvm")["Summary"]
-    except importlib.metadata.PackageNotFoundError:
+        summary = metadata.metadata("tvm")["Summary"]
+    except metadata.PackageNotFoundError:
         return False
     return "time value of money" in (summary or "").lower()
 
 
 def _installed(distribution: str) -> str | None:
+    folder = re.compile(rf"{distribution.replace('-', '_')}-([^-]+)\.dist-info")
+    for name in _metadata_folders():
+        if found := folder.fullmatch(name):
+            return found.group(1)
+    from importlib import metadata
+
     try:
-        return importlib.metadata.version(distribution)
-    except importlib.metadata.PackageNotFoundError:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
         return None
+
+
+def _metadata_folders() -> Iterator[str]:
+    """Yield the names of all that packages are imported from, in that order; some are folders of metadata."""
+    for place in sys.path:
+        with contextlib.suppress(OSError):
+            yield from os.listdir(place or ".")
 
 
 def _mend_command() -> str:

@@ -19,11 +19,17 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from .._deferred import without_collections
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader, MetaPathFinder
+else:
+    # Python asks finders and loaders for their methods alone, and these classes come with modules for files.
+    Loader = MetaPathFinder = object
 
 __all__ = ["RUNTIME_ONLY", "TvmFinder", "install", "whole", "without_torch"]
 
