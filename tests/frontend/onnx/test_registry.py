@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +32,7 @@ class Border(AttributeGroup):
 @pytest.fixture
 def register(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
     """Register converters in a registry of the test's own."""
+    families.load()  # or it would be that registry that they are loaded into
     monkeypatch.setattr(registry, "_CONVERTERS", {})
     yield converter
 
@@ -51,6 +55,33 @@ def test_operators_may_lack_some_attributes_of_a_group(register: Callable[..., A
     assert found is not None and found.attributes == {"width", "scale"}
     with pytest.raises(ValueError, match="Framed is without colour, which no group has"):
         register("Framed", since=2, without=("colour",))(framed)
+
+
+_DOMAINS = """import json, sys
+from onnx import TensorProto, helper
+from vmkit.relay.frontend import from_onnx
+def import_one(domain, op_type, opset):
+    ends = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])] for name in "xy"]
+    graph = helper.make_graph([helper.make_node(op_type, ["x"], ["y"], domain=domain)], "one", *ends)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    from_onnx(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    package = "vmkit.frontend.onnx."
+    return [name for name in ("operators", "microsoft", "ml") if package + name in sys.modules]
+print(json.dumps([import_one("", "Exp", 13), import_one("com.microsoft", "QuickGelu", 13)]))
+"""
+
+
+def test_families_beyond_those_of_onnx_are_loaded_for_operators_of_theirs() -> None:
+    done = subprocess.run([sys.executable, "-c", _DOMAINS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [["operators"], ["operators", "microsoft", "ml"]]
+
+
+@pytest.mark.parametrize(("version", "since"), [(1, 1), (16, 1), (17, 17)])
+def test_what_onnxruntime_had_in_the_domain_of_onnx_is_found_beside_it(version: int, since: int) -> None:
+    found = families.find("ai.onnx", "LayerNormalization", version)
+    assert found is not None and found.since == since
+    assert families.find("", "NoSuchOperator", version) is None
 
 
 WINDOWS = {

@@ -10,8 +10,9 @@ import onnx
 from onnx import AttributeProto
 
 from ...errors import ModelError, UnsupportedOperatorError, suggest
+from . import families
 from .functions import Body, Functions, imported_versions
-from .registry import default_domain, find
+from .registry import default_domain
 from .schema import schema_of
 
 __all__ = ["all_nodes", "check_model", "node_name", "opset_versions", "reads", "sorted_nodes"]
@@ -89,7 +90,9 @@ class _Findings:
                 self.problems.append(f"{_label(node)}: the model imports no opset of its domain {node.domain!r}")
                 continue
             version = versions[domain]
-            if find(domain, node.op_type, version) is None and not self.functions.depends_on_types(node, version):
+            if families.find(domain, node.op_type, version) is None and not self.functions.depends_on_types(
+                node, version
+            ):
                 body = self.functions.plain(node, version)
                 if body is None:
                     self.missing.setdefault((domain, node.op_type, version), []).append(node_name(node))

@@ -1,4 +1,8 @@
-"""The families of converters: every module of the packages that hold them; loading them fills the registry."""
+"""The families of converters: every module of the packages that hold them; loading them fills the registry.
+
+Most models have ONNX's own operators alone, and the other families are half of all, so they are loaded for the first
+operator that is not found without them.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,13 @@ import pkgutil
 from functools import cache
 from importlib import import_module
 
-__all__ = ["NOT_FOLDED", "load"]
+from . import registry
+from .registry import Converter, default_domain
 
-# A package for each domain: ONNX's own, ai.onnx.ml, com.microsoft.
-_PACKAGES = ("operators", "microsoft", "ml")
+__all__ = ["NOT_FOLDED", "find", "load"]
+
+_OWN = "operators"  # those of ONNX itself; onnxruntime has some in its domain that ONNX never had
+_PACKAGES = (_OWN, "microsoft", "ml")
 
 # Not computed at import although the inputs are constants: what is random, and what costs much.
 NOT_FOLDED = frozenset(
@@ -20,10 +27,25 @@ NOT_FOLDED = frozenset(
 )  # fmt: skip
 
 
-@cache
+def find(domain: str, op_type: str, version: int) -> Converter | None:
+    """Return the newest converter that is not newer than `version`, of all families."""
+    if default_domain(domain) == "":
+        _load(_OWN)
+        made = registry.find(domain, op_type, version)
+        if made is not None:
+            return made
+    load()
+    return registry.find(domain, op_type, version)
+
+
 def load() -> None:
     """Import every family."""
     for name in _PACKAGES:
-        package = import_module(f".{name}", __package__)
-        for module in pkgutil.iter_modules(package.__path__):
-            import_module(f".{module.name}", package.__name__)
+        _load(name)
+
+
+@cache
+def _load(name: str) -> None:
+    package = import_module(f".{name}", __package__)
+    for module in pkgutil.iter_modules(package.__path__):
+        import_module(f".{module.name}", package.__name__)

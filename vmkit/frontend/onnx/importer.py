@@ -33,7 +33,7 @@ from .load import Loaded
 from .outcome import Condition, Failure, Fork, Outcome
 from .partly_known import PartlyKnown
 from .ranks import settled
-from .registry import default_domain, find
+from .registry import default_domain
 from .run_time_axes import pinned
 from .scope import Frame, Scope
 from .spans import filled_where_asked, place, span_of
@@ -77,7 +77,6 @@ class ModelImporter:
         freezes: Callable[[np.ndarray], bool],
         settings: Mapping[str, Any],
     ) -> None:
-        families.load()
         model = loaded.model
         self.folder = loaded.folder
         self.weights = loaded.weights
@@ -208,7 +207,7 @@ class ModelImporter:
     def converted(
         self, node: onnx.NodeProto, domain: str, version: int, inputs: list[Expr | None], scope: Scope
     ) -> list[Expr | None] | Fork:
-        made = find(domain, node.op_type, version)
+        made = families.find(domain, node.op_type, version)
         if made is None:
             return self.called(self.body(node, version, inputs), node, inputs, scope)
         attributes = Attributes(node)
