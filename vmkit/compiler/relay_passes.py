@@ -176,6 +176,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(2, "IntegerProducts", _cpu_with_integer_unit, _integers),
     PassRow(2, "FloatProducts", _cpu),
     PassRow(2, "FoldTransposes", _cpu),
+    PassRow(2, "SeparatePools", _cpu),
     PassRow(2, "UseWinograd", _cpu, _machine),
     PassRow(2, "PackAMXTiles", _cpu_with_matrix_unit),
     PassRow(2, "UsePackedGemm", _cpu, _registers),

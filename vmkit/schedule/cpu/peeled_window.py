@@ -58,7 +58,7 @@ class _Kernel:
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for one window whose one other stage pads its data with what adds nothing."""
     kernel, processor = _kernel(sch), processor_of(target)
-    lanes = window.lanes_of(kernel.windows.width, processor.vectors) if kernel is not None else None
+    lanes = window.lanes_of(sch, kernel.windows, processor.vectors) if kernel is not None else None
     if kernel is None or lanes is None or _shares_lines(sch, kernel, lanes, processor):
         return None
     rows = rows_of_tile(kernel.windows.positions, _ROWS)

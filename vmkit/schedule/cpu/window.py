@@ -89,7 +89,7 @@ class Kernel:
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for one reduction whose operands all have the last output axis as innermost one."""
     kernel, processor = kernel_of(sch), processor_of(target)
-    lanes = lanes_of(kernel.width, processor.vectors) if kernel is not None else None
+    lanes = lanes_of(sch, kernel, processor.vectors) if kernel is not None else None
     if kernel is None or lanes is None:
         return None
     if kernel.row_axis is None:
@@ -177,9 +177,15 @@ def is_short(sch: s_tir.Schedule, steps: Loop) -> bool:
     return (extent(sch, steps) or _UNROLLED + 1) <= _UNROLLED
 
 
-def lanes_of(width: int, unit: VectorUnit) -> int | None:
-    """Return the part of a vector, or the vector, that divides the channels; None where that is not worth it."""
-    return next((t for t in unit.parts() if width % t == 0), None)
+def lanes_of(sch: s_tir.Schedule, kernel: Kernel, unit: VectorUnit) -> int | None:
+    """Return how many elements go together: a vector, or a part of one, that divides the last axis; None for neither.
+
+    A short axis of which only a small part would be is a vector as it is, which LLVM makes several of, where the window
+    goes along one axis: windows along two would be read from a padded copy, into which such vectors are put one by one.
+    """
+    part = next((t for t in unit.parts() if kernel.width % t == 0), None)
+    is_whole = unit.lanes // 2 <= kernel.width <= 2 * unit.lanes and (part or 0) < unit.lanes // 2
+    return kernel.width if is_whole and len(kernel.steps) == 1 and is_short(sch, kernel.steps[0]) else part
 
 
 def lanes_alone(width: int, lanes: int) -> int:
