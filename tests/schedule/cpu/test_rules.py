@@ -28,6 +28,7 @@ from vmkit.schedule.cpu import (
     transpose,
     window,
 )
+from vmkit.schedule.expressions import known
 from vmkit.schedule.inlining import inline_cheap_blocks
 
 TARGET = tvm.target.Target("llvm")
@@ -183,6 +184,9 @@ KERNELS = {
     "joined lines, shared": (lambda *xs: topi.concatenate(xs, 2), [(n, 9, 1200), (n, 9, 800)], concatenation),
     "joined with nothing": (lambda *xs: topi.concatenate(xs, -1), [(2, 5, 8), (2, 5, 0)], concatenation),
     "joined along another axis": (lambda *xs: topi.concatenate(xs, 1), [(n, 5, 8), (n, 3, 8)], elementwise),
+    "short rows": (lambda x, y: topi.add(topi.exp(x), y), [(n, 9, 7, 5), (9, 1, 1)], elementwise),
+    "short rows, in parts": (lambda x: topi.exp(x), [(n, 64, 7, 16)], elementwise),
+    "short rows of odd number": (lambda x: topi.exp(x), [(3, 77, 77)], elementwise),
     "scalar": (lambda x: topi.exp(x), [()], elementwise),
 }
 
@@ -258,6 +262,24 @@ def test_records_of_other_fields_or_types_are_no_decisions() -> None:
         {"lanes": 8, "outputs": "2", "parallel": True},
     ):
         assert dot.RULE.from_json(bad) is None
+
+
+def test_rows_of_elements_that_lie_together_are_one_loop() -> None:
+    def inner(function: Callable[..., te.Tensor], *shapes: Sequence[object]) -> list[int | None]:
+        schedule = rules.prepared(kernel(function, shapes)["main"])
+        assert schedule is not None
+        elementwise.RULE.apply(schedule, TARGET, elementwise.Decisions(1 << 40))
+        (block,) = schedule.get_child_blocks(schedule.get_sblock("root"))
+        return [known(schedule.get(loop).extent) for loop in schedule.get_loops(block)]
+
+    assert inner(topi.exp, (n, 64, 7, 7)) == [None, 3136]
+    assert inner(topi.exp, (4, 64, 7, 7)) == [4, 3136]
+    assert inner(topi.exp, (512, 7, 7)) == [7, 3584]
+    assert inner(topi.exp, (3, 77, 77)) == [3, 77, 77]
+    assert inner(topi.add, (2, 8, 6, 5), (8, 1, 1)) == [2, 8, 30]
+    assert inner(topi.add, (2, 8, 6, 5), (5,)) == [2, 8, 6, 5]
+    assert inner(lambda x: topi.transpose(x, (0, 2, 1)), (4, 3, 5)) == [4, 5, 3]
+    assert inner(topi.exp, (4, 0, 5)) == [4, 0, 5]
 
 
 def test_a_stage_is_inlined_only_where_that_repeats_no_work() -> None:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..._tvm.nodes import TensorLoad
 from ...target.processor import processor_of
 from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size
+from ..expressions import known, uses
 from ..rule import Rule, choices
 
 __all__ = ["PARALLEL_SIZE", "RULE", "Decisions", "schedule_spatial", "sharing"]
 
 # Below this many elements, starting threads costs more than they save.
 PARALLEL_SIZE = 16_384
+_ENOUGH = 1024  # iterations of an innermost loop that make it long
+_MOST = 4096  # iterations above which it is cut into parts, which may be shared
+_VECTOR = 16  # elements of the widest vectors
 _SHARED = 64  # iterations that can be shared evenly among the cores of most machines
 _UNSURE = 16  # by how much that may be wrong for a kernel
 
@@ -63,9 +69,62 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
 
 def schedule_spatial(sch: s_tir.Schedule, block: Block, parallel_size: int = PARALLEL_SIZE) -> None:
     """Share the outer loops of a block that does not reduce among cores; LLVM vectorises the innermost one itself."""
+    together, part = _together(sch, block)
+    if together > 1:
+        line = sch.fuse(*sch.get_loops(block)[-together:])
+        if part is not None:
+            sch.split(line, [None, part], disable_predication=True)
     loops = sch.get_loops(block)
     if len(loops) > 1 and static_size(sch, loops) >= parallel_size:
         sch.parallel(sch.fuse(*_shared(sch, loops)))
+
+
+def _together(sch: s_tir.Schedule, block: Block) -> tuple[int, int | None]:
+    """Return how many of the innermost loops to make one of, so that it is long, and of what parts, if any.
+
+    They go along all that they index. A loop over rows of 7, or of 56, would compute their ends one by one.
+    """
+    node, loops = sch.get(block), sch.get_loops(block)
+    store, sizes = node.body, [extent(sch, loop) for loop in loops]
+    if not isinstance(store, tirx.BufferStore) or len(loops) != len(node.iter_vars) or not loops:
+        return 1, None
+    count, size, part = 1, sizes[-1], None
+    while size and size < _ENOUGH and count < len(loops):  # a loop without a step stays, for others would divide by it
+        step, variables = sizes[-count - 1], [v.var for v in node.iter_vars]
+        if not step or not _is_along(store, variables, sizes, count + 1):
+            break
+        part = None if step * size <= _MOST else _part(step * size)
+        if step * size > _MOST and part is None:
+            break
+        count, size = count + 1, step * size
+    return count, part
+
+
+def _part(size: int) -> int | None:
+    """Return the largest number of whole vectors that divides a loop and is not too many."""
+    return next((part for part in range(_MOST, _ENOUGH - 1, -_VECTOR) if size % part == 0), None)
+
+
+def _is_along(store: tirx.BufferStore, variables: list[tirx.Var], sizes: list[int | None], count: int) -> bool:
+    """Say whether the last loops of a store go along all memory that depends on them, and nothing else does."""
+    inner, extents = variables[-count:], sizes[-count:]
+
+    def is_along(buffer: tirx.Buffer, indices: Sequence[tirx.Expr]) -> bool:
+        rest = list(indices)
+        far, near = rest[:-count], rest[-count:]
+        shape = [known(size) for size in list(buffer.ty.shape)[-count:]]
+        is_whole = (
+            len(near) == count and shape == extents and all(i.same_as(v) for i, v in zip(near, inner, strict=True))
+        )
+        return not any(uses(index, v) for index in (far if is_whole else rest) for v in inner)
+
+    def without(load: TensorLoad) -> tirx.Expr:
+        return tirx.const(0, str(load.ty.dtype)) if is_along(load.source, load.indices) else load
+
+    if not is_along(store.buffer, store.indices):
+        return False
+    value = tvm_ffi.structural_map(store.value, (TensorLoad, without))
+    return not any(uses(value, v) for v in inner)
 
 
 def _shared(sch: s_tir.Schedule, loops: list[Loop]) -> list[Loop]:
