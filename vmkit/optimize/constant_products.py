@@ -27,9 +27,9 @@ class ConstantProduct:
     Attributes
     ----------
     call : Call
-        Of a dense layer, or of a convolution in one group.
+        Of a dense layer, or of a convolution in one group, or in one for each channel.
     weight : array
-        (units, rows, columns, channels).
+        (units, rows, columns, channels), the channels 1 of a convolution in groups.
     window : dict
         The attributes of a window; none for a dense layer.
     """
@@ -41,7 +41,13 @@ class ConstantProduct:
     def attrs(self, encoding: Encoding) -> dict[str, Any]:
         """Return the attributes of the product in an encoding."""
         units, *_, channels = self.weight.shape
+        channels *= self.groups
         return {"encoding": encoding.name, "channels": channels, "units": units, **self.window}
+
+    @property
+    def groups(self) -> int:
+        """How many groups of channels there are: one, or as many as channels."""
+        return int(self.call.attrs.groups) if self.window else 1
 
     def packed(self, encoding: Encoding) -> PackedWeight:
         """Return how the weight is packed in an encoding."""
@@ -64,12 +70,14 @@ class ConstantProduct:
 
 
 def constant_product(
-    node: RelayExpr, weight_of: Callable[[Expr], np.ndarray[Any, Any] | None]
+    node: RelayExpr, weight_of: Callable[[Expr], np.ndarray[Any, Any] | None], takes_depthwise: bool = False
 ) -> ConstantProduct | None:
     """Return a node as a product with a constant weight, None where it is none.
 
     Parameters
     ----------
+    takes_depthwise : bool
+        Whether a convolution with a group, and an output, for each channel is one.
     weight_of : callable
         Returns the numbers of an argument of a call; None where it is no constant, or none to be packed.
     """
@@ -81,12 +89,16 @@ def constant_product(
         weight = weight_of(node.args[1]) if node.op.name == "nn.dense" else None
         return None if weight is None else ConstantProduct(node, weight[:, None, None, :], {})
     old = attrs.kernel_layout
-    if attrs.groups != 1 or attrs.out_layout not in ("", attrs.data_layout) or sorted(old) != sorted(layout):
+    if attrs.out_layout not in ("", attrs.data_layout) or sorted(old) != sorted(layout):
+        return None
+    if attrs.groups != 1 and not takes_depthwise:
         return None
     weight = weight_of(node.args[1])
     if weight is None:
         return None
     ordered = np.ascontiguousarray(weight.transpose([old.index(letter) for letter in layout]))
+    if attrs.groups != 1 and (ordered.shape[0], ordered.shape[-1]) != (attrs.groups, 1):
+        return None
     window = {name: [int(v) for v in getattr(attrs, name)] for name in ("strides", "dilation", "padding")}
     window["kernel_size"] = list(ordered.shape[1:-1])
     return ConstantProduct(node, ordered if ordered.ndim == 4 else ordered[:, None], window)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.packed_product.depthwise import depthwise_of
 from ..kernels.packed_product.integers import integers_of
 from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const, is_call
 from ..relay.op.registry import build
@@ -121,8 +122,9 @@ def _is_supported(node: Call, unit: IntegerUnit | None) -> bool:
     window: dict[str, Any] = {}
     if node.op.name != "nn.dense":
         attrs = node.attrs
+        in_groups = attrs.groups != 1 and unit is not None
         if (
-            (attrs.groups != 1 and unit is not None)
+            (in_groups and [attrs.groups, 1] != list(shape[:2]))
             or attrs.kernel_layout != layout
             or attrs.data_layout != _DATA[node.op.name]
         ):
@@ -132,7 +134,9 @@ def _is_supported(node: Call, unit: IntegerUnit | None) -> bool:
     if unit is None:
         return prod(shape[1:]) * 255 * 255 < 1 << 31
     units, channels, *_ = shape
-    values = {"encoding": integers_of(unit).name, "channels": channels, "units": units, **window}
+    groups = node.attrs.groups if window else 1
+    encoding = integers_of(unit) if groups == 1 else depthwise_of(unit)
+    values = {"encoding": encoding.name, "channels": channels * groups, "units": units, **window}
     terms = prod(shape[1:])
     return terms * 255 * 255 < 1 << 31 and is_worth_it(packed_weight(PackedProductAttrs(**values)), unit, 1)
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.packed_product.depthwise import depthwise_of
+from ..kernels.packed_product.encoding import Encoding
 from ..kernels.packed_product.integers import integers_of
 from ..kernels.packed_product.weight import PackedWeight
 from ..relay.ir import Call, Constant, Expr, Function, Op, RelayExpr, const, dims, is_call
@@ -131,15 +133,15 @@ def _sizes(value: Expr) -> list[int]:
 
 def _chosen(node: RelayExpr, unit: IntegerUnit, shared: SharedConstants) -> RelayExpr:
     """Return a product by the unit's instructions, or a node as it is where that is not to be gained."""
-    product = constant_product(node, known_integers)
+    product = constant_product(node, known_integers, takes_depthwise=True)
     if product is None or product.call.checked_type.dtype != "int32":
         return node
     call, weight = product.call, product.weight
     data = _difference(call.args[0])
-    if data is None or dims.equal(type_of(call.args[0]).shape[-1], weight.shape[-1]) is not True:
+    if data is None or dims.equal(type_of(call.args[0]).shape[-1], weight.shape[-1] * product.groups) is not True:
         return node
     most = max(int(weight.max(initial=0)), -int(weight.min(initial=0)))
-    if not is_worth_it(product.packed(integers_of(unit)), unit, max(1, -(-most // 128))):
+    if not is_worth_it(product.packed(_encoding(product.groups, unit)), unit, max(1, -(-most // 128))):
         return node
     if any(product.window.get("padding", ())) and not _is_of_range(data.zero, type_of(data.integers).dtype):
         return node  # no integer of the data's type stands for 0 around it
@@ -151,7 +153,7 @@ def _product(product: ConstantProduct, data: _Difference, unit: IntegerUnit, sha
     weight = product.weight
     x, zero = _unsigned(data)
     filler = const(np.uint8(0)) if zero is None else build("cast", zero, dtype="uint8")
-    encoding = integers_of(unit)
+    encoding = _encoding(product.groups, unit)
     parts = [product.multiplied(encoding, shared, x, filler, weight=part) for part in _parts(weight)]
     result = reduce(lambda total, more: build("add", total, more), parts)
     sums = weight.sum(axis=(1, 2, 3), dtype="int64").astype("int32")
@@ -160,8 +162,16 @@ def _product(product: ConstantProduct, data: _Difference, unit: IntegerUnit, sha
     return result
 
 
+def _encoding(groups: int, unit: IntegerUnit) -> Encoding:
+    return integers_of(unit) if groups == 1 else depthwise_of(unit)
+
+
 def is_worth_it(packed: PackedWeight, unit: IntegerUnit, parts: int) -> bool:
     """Say whether the unit computes an output position sooner than float32 products, where those are exact, would."""
+    if packed.encoding.is_depthwise:
+        # A column of the window is one product, of as many rows as a group has. Measured, products of two rows gain
+        # where vectors are long, and lose a little where they are short.
+        return packed.product.kernel[0] > 1 and (unit.group == 4 or unit.registers >= 32)
     products = prod(packed.product.kernel) * packed.product.channels * packed.product.units
     faster = 12 if unit.has_tiles else 3 if unit.group == 4 else 1.1
     return packed.products * parts <= products * faster

@@ -47,6 +47,11 @@ class Encoding(ABC):
     width: int
     has_filler: bool
 
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether an output is of the input channel of the same number alone."""
+        return False
+
     @abstractmethod
     def takes_rows(self, product: ProductShape) -> bool:
         """Say whether a run is a whole row of a product's window."""

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from .bfloat16_parts import BFLOAT16_PARTS
+from .depthwise import DEPTHWISE
 from .encoding import Encoding
 from .integers import INTEGERS
 from .shape import ProductShape
@@ -14,7 +15,7 @@ from .weight import PackedWeight
 
 __all__ = ["ENCODINGS", "MARK", "weight_from_json", "weight_to_json"]
 
-ENCODINGS: dict[str, Encoding] = {each.name: each for each in (BFLOAT16_PARTS, *INTEGERS)}
+ENCODINGS: dict[str, Encoding] = {each.name: each for each in (BFLOAT16_PARTS, *INTEGERS, *DEPTHWISE)}
 """Ways of multiplying with a packed weight."""
 MARK = "vmkit.packed_product"
 """The annotation of a kernel's sum that holds its :class:`PackedWeight` as JSON."""

@@ -12,7 +12,7 @@ from ..builder import Size, T, add_to, broadcast, in_register, integer, loop, ra
 from .amx import clear_tiles, dot_tiles, load_tile, store_tile
 from .shape import BLOCK, TILE
 
-__all__ = ["Operands", "emit_tiles", "emit_vectors"]
+__all__ = ["Operands", "emit_tiles", "emit_vectors", "multiply_groups", "start_sum"]
 
 _CHAINS = 6  # sums that wait for each other: fewer would leave the multipliers idle
 
@@ -54,7 +54,7 @@ def emit_vectors(unit: IntegerUnit, o: Operands, sums: tirx.Buffer, rows: int) -
     vectors = range(BLOCK // unit.lanes)
     per_step = next(n for n in (4, 2, 1) if o.groups % n == 0)
     chains = min(per_step, -(-_CHAINS // (rows * len(vectors))))
-    totals = [[[_vector(unit) for _ in vectors] for _ in range(rows)] for _ in range(chains)]
+    totals = [[[start_sum(unit) for _ in vectors] for _ in range(rows)] for _ in range(chains)]
     with loop(o.runs[0]) as row, loop(o.runs[1]) as column:
         begin = in_register(o.start + o.offset(row, column))
         panel = in_register(o.panel + (row * o.runs[1] + column) * (o.groups * BLOCK * unit.group))
@@ -66,7 +66,7 @@ def emit_vectors(unit: IntegerUnit, o: Operands, sums: tirx.Buffer, rows: int) -
                 for position in range(rows):
                     four = _group(unit, o.data, begin + group * unit.group + position * o.step)
                     for v in vectors:
-                        _multiply(unit, totals[inner % chains][position][v], four, weights[v])
+                        multiply_groups(unit, totals[inner % chains][position][v], four, weights[v])
     for position in range(rows):
         for v in vectors:
             value = totals[0][position][v][0]
@@ -93,7 +93,8 @@ def emit_tiles(o: Operands, sums: tirx.Buffer, high: int) -> None:
         store_tile(tile, sums[tile // 2 * TILE * BLOCK + tile % 2 * TILE], BLOCK * 4)
 
 
-def _vector(unit: IntegerUnit) -> tirx.Buffer:
+def start_sum(unit: IntegerUnit) -> tirx.Buffer:
+    """Return a vector of sums in a register, 0 each."""
     total = register(unit.lanes, "int32")
     T.buffer_store(total, splat(0, unit.lanes, "int32"), [integer(0)])
     return total
@@ -106,7 +107,7 @@ def _group(unit: IntegerUnit, data: tirx.Buffer, at: Size) -> tirx.Var:
     return T.Bind(reinterpreted(f"{dtype}x{unit.lanes * unit.group}", broadcast(four, unit.lanes)))
 
 
-def _multiply(unit: IntegerUnit, total: tirx.Buffer, data: tirx.Var, weight: tirx.Var) -> None:
+def multiply_groups(unit: IntegerUnit, total: tirx.Buffer, data: tirx.Var, weight: tirx.Var) -> None:
     """Add the products of groups to a vector of sums."""
     dtype = f"int32x{unit.lanes}"
     if unit.group == 4:

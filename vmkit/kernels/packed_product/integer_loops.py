@@ -48,6 +48,11 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
     def has_tiles(self) -> bool:
         return self.unit.has_tiles
 
+    @property
+    def most_positions(self) -> int:
+        """How many positions' sums are in registers, beside what is multiplied."""
+        return min(_MOST, (self.unit.registers - 4) // (BLOCK // self.unit.lanes))
+
     def keep(self, value: Size) -> Size:
         return in_register(as_expr(value))
 
@@ -122,7 +127,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
 
     def sizes(self, here: Chunk) -> tuple[list[int], Size]:
         """Return how many positions may be summed up at once, falling to one that always fits; and how many are."""
-        most = min(_MOST, (self.unit.registers - 4) // (BLOCK // self.unit.lanes))
+        most = self.most_positions
         many = [2 * TILE, TILE] if self.unit.has_tiles else []
         if isinstance(here.positions, int):
             fitting = [size for size in many if size <= here.positions]
@@ -153,27 +158,29 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         sizes: tuple[list[int], Size],
         sums: tirx.Buffer,
     ) -> None:
-        w, (data, weight, _) = self.window, operands
-        panel = in_register(place.block * prod(w.shape[1:]))
-        o = Operands(data, weight, place.start, plan.step, panel, w.runs, w.depth // self.unit.group, plan.offset)
-
-        def emit(size: int) -> None:
-            if self.unit.has_tiles and size >= TILE:
-                emit_tiles(o, sums, size // TILE)
-            else:
-                emit_vectors(self.unit, o, sums, size)
-
         def one_of(options: list[int]) -> None:
             if len(options) == 1:
-                emit(options[0])
+                self.emit_sums(plan, operands, place, sums, options[0])
                 return
             with T.If(sizes[1] == options[0]):
                 with T.Then():
-                    emit(options[0])
+                    self.emit_sums(plan, operands, place, sums, options[0])
                 with T.Else():
                     one_of(options[1:])
 
         one_of(sizes[0])
+
+    def emit_sums(
+        self, plan: IntegerPlan, operands: Sequence[tirx.Buffer], place: Place, sums: tirx.Buffer, count: int
+    ) -> None:
+        """Write the sums of so many positions."""
+        w, (data, weight, _) = self.window, operands
+        panel = in_register(place.block * prod(w.shape[1:]))
+        o = Operands(data, weight, place.start, plan.step, panel, w.runs, w.depth // self.unit.group, plan.offset)
+        if self.unit.has_tiles and count >= TILE:
+            emit_tiles(o, sums, count // TILE)
+        else:
+            emit_vectors(self.unit, o, sums, count)
 
 
 def _in_one_axis(buffer: tirx.Buffer) -> tirx.Buffer:

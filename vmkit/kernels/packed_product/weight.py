@@ -41,6 +41,8 @@ class PackedWeight:
     @property
     def length(self) -> int:
         """How many inputs a run has."""
+        if self.encoding.is_depthwise:
+            return 1
         return self.product.channels * (self.product.kernel[1] if self.takes_rows else 1)
 
     @property
@@ -66,7 +68,7 @@ class PackedWeight:
         return row * self.product.kernel[1] + column, channel
 
     def pack(self, weight: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """Return a weight (units, rows, columns, channels) in :attr:`shape`."""
+        """Return a weight (units, rows, columns, channels, or 1 of a depthwise one) in :attr:`shape`."""
         rows, columns = self.runs
         whole = np.zeros((self.product.blocks * BLOCK, rows * columns, self.depth), self.encoding.element)
         whole[: self.product.units, :, : self.length] = weight.reshape(-1, rows * columns, self.length)

@@ -130,12 +130,13 @@ def _product(attrs: PackedProductAttrs, data: te.Tensor, weight: te.Tensor, *fil
             place = outer[axis + 1] * int(attrs.strides[axis]) + reduced * int(attrs.dilation[axis])
             at[axis + 1] = place - int(attrs.padding[axis])
             inside += [at[axis + 1] >= 0, at[axis + 1] < data.shape[axis + 1]]
-        x = data(*at, channel)
+        x = data(*at, unit if encoding.is_depthwise else channel)
         if inside:
             around = filler[0]() if filler else tirx.const(0, encoding.data)
             x = tirx.if_then_else(tirx.all(*inside), x, around)
         row, column = [0, 0, *window][-2:]
         factor = encoding.factor(packed, weight, (row, column, channel), unit)
-        return te.sum(x.astype(encoding.sums) * factor, axis=[*window, channel])
+        summed = window if encoding.is_depthwise else [*window, channel]
+        return te.sum(x.astype(encoding.sums) * factor, axis=summed)
 
     return te.compute(shape, element, name="T_packed_product", attrs={MARK: weight_to_json(packed)})
