@@ -21,7 +21,7 @@ import vmkit
 from benchmarks.catalogue import CATALOGUE, static_shapes
 
 TOP = Path(__file__).resolve().parents[1]
-MODELS = ("mnist", "silero", "squeezenet", "mobilenet_v2", "resnet50", "encoder", "vgg19")
+MODELS = ("mnist", "silero", "squeezenet", "mobilenet_v2", "resnet50", "encoder", "vgg19", "4-bit llama")
 
 
 def memory_of(model: Path, inputs: Path) -> dict[str, float]:

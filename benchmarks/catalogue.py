@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 
 from benchmarks import models, quantized, transformers
+from benchmarks.llama import llama, llama_inputs
 from benchmarks.mobilenet import mobilenet_v2
 
 __all__ = ["CATALOGUE", "FAMILIES", "Model", "static_shapes"]
@@ -107,5 +108,9 @@ CATALOGUE: dict[str, Model] = {
     "silero": _any_size("small", _TWO_BATCHES, partial(models.load, "silero_op15"), silero_inputs),
     "int8 encoder": _any_size("quantised", _SEQUENCES, quantized.encoder, transformers.encoder_inputs, 0.05),
     "int8 resnet": _image("quantised", quantized.resnet, of_largest=0.1),
+    "int8 mobilenet": _image("quantised", quantized.mobilenet, ((1,),), of_largest=0.1),
+    "int8 ultraface": _image("quantised", quantized.detector, ((1,),), of_largest=0.1),
+    "int8 speech": _any_size("quantised", _SEQUENCES[:3], quantized.speech, quantized.speech_inputs, 0.05),
+    "4-bit llama": _any_size("quantised", ((1, 16), (1, 1024), (64, 0)), llama, llama_inputs, 0.02),
     "tagger": _any_size("small", _SEQUENCES[:3], transformers.tagger, transformers.tagger_inputs),
 }

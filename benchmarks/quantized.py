@@ -1,4 +1,4 @@
-"""Quantised networks: an encoder that quantises as it goes, a residual network by calibration; 4-bit layers."""
+"""Quantised networks: an encoder and a recurrent one that quantise as they go, images by calibration; 4-bit layers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
-from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_dynamic, quantize_static
+from onnx import TensorProto, helper, numpy_helper, version_converter
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_dynamic, quantize_static
 
-from benchmarks import transformers
+from benchmarks import models, transformers
+from benchmarks.mobilenet import mobilenet_v2
 
-__all__ = ["encoder", "four_bits", "resnet"]
+__all__ = ["detector", "encoder", "four_bits", "mobilenet", "resnet", "speech", "speech_inputs"]
 
 # ResNet-50's stages (He et al., "Deep Residual Learning for Image Recognition", CVPR 2016, table 1).
 _STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
@@ -27,10 +28,32 @@ def encoder() -> onnx.ModelProto:
 def resnet() -> onnx.ModelProto:
     """Return ResNet-50 with random weights between QuantizeLinear and DequantizeLinear, a scale for each output."""
 
-    def quantize(source: Path, target: Path) -> None:
-        quantize_static(source, target, _Images(), quant_format=QuantFormat.QDQ, per_channel=True)
+    return _calibrated(_resnet(), QuantType.QInt8)
 
-    return _quantized(_resnet(), quantize)
+
+def mobilenet() -> onnx.ModelProto:
+    """Return MobileNetV2 of :mod:`benchmarks.mobilenet`, its data uint8, a scale for each output."""
+    return _calibrated(mobilenet_v2(), QuantType.QUInt8)
+
+
+def detector() -> onnx.ModelProto | None:
+    """Return the detector of faces with its data and weights as int8; None where its file is not on this machine."""
+    model = models.load("ultraface")
+    # Scales along an axis are of opset 13 and later.
+    return None if model is None else _calibrated(version_converter.convert_version(model, 17), QuantType.QInt8)
+
+
+def speech(features: int = 80, hidden: int = 256, layers: int = 2, letters: int = 32) -> onnx.ModelProto:
+    """Return layers of LSTM in both directions over (length, batch, features), quantised as they go, and scores."""
+    return _quantized(
+        transformers.recurrent(features, hidden, layers, letters),
+        lambda source, target: quantize_dynamic(source, target),
+    )
+
+
+def speech_inputs(batch: int, length: int, features: int = 80) -> dict[str, np.ndarray]:
+    """Return random features of sound."""
+    return {"x": np.random.default_rng(0).standard_normal((length, batch, features), "float32")}
 
 
 def four_bits(channels: int, units: int, block: int, accuracy: int) -> onnx.ModelProto:
@@ -56,11 +79,21 @@ def four_bits(channels: int, units: int, block: int, accuracy: int) -> onnx.Mode
 
 
 class _Images(CalibrationDataReader):
-    def __init__(self) -> None:
-        self._images = [np.random.default_rng(0).random((1, 3, 224, 224), dtype="float32")]
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._images = [models.batched_inputs(model, 1)]
 
     def get_next(self) -> dict[str, np.ndarray] | None:
-        return {"image": self._images.pop()} if self._images else None
+        return self._images.pop() if self._images else None
+
+
+def _calibrated(model: onnx.ModelProto, data: QuantType) -> onnx.ModelProto:
+    """Return a model between QuantizeLinear and DequantizeLinear, a scale for each output of a layer."""
+
+    def quantize(source: Path, target: Path) -> None:
+        images, form = _Images(model), QuantFormat.QDQ
+        quantize_static(source, target, images, quant_format=form, per_channel=True, activation_type=data)
+
+    return _quantized(model, quantize)
 
 
 def _quantized(model: onnx.ModelProto, quantize: Callable[[Path, Path], None]) -> onnx.ModelProto:

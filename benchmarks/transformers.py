@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-__all__ = ["decoder_inputs", "decoder_step", "encoder", "encoder_inputs", "tagger", "tagger_inputs"]
+__all__ = ["decoder_inputs", "decoder_step", "encoder", "encoder_inputs", "recurrent", "tagger", "tagger_inputs"]
 
 _WORDS = 1000
 _POSITIONS = 512
@@ -154,3 +154,17 @@ def tagger(features: int = 128, hidden: int = 128, tags: int = 20) -> onnx.Model
 def tagger_inputs(batch: int, length: int) -> dict[str, np.ndarray]:
     """Return random ids."""
     return {"ids": np.random.default_rng(0).integers(0, _WORDS, (length, batch))}
+
+
+def recurrent(features: int, hidden: int, layers: int, units: int) -> onnx.ModelProto:
+    """Return layers of LSTM in both directions over ``x`` (length, batch, features), and units for each step."""
+    g, x, width = _Graph(), "x", features
+    for _ in range(layers):
+        w, r = g.weight(2, 4 * hidden, width, spread=0.08), g.weight(2, 4 * hidden, hidden, spread=0.08)
+        states = g.add(
+            "LSTM", x, w, r, g.weight(2, 8 * hidden, spread=0.1), hidden_size=hidden, direction="bidirectional"
+        )
+        moved, width = g.add("Transpose", states, perm=[0, 2, 1, 3]), 2 * hidden
+        x = g.add("Reshape", moved, g.constant([0, 0, width], "int64"))
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["length", "batch", features])
+    return g.model([given], [g.linear(x, width, units)])

@@ -13,9 +13,12 @@ import onnx
 import pytest
 import tvm
 
+import vmkit
 from benchmarks import summary
+from benchmarks.llama import LlamaSizes, llama, llama_inputs
 from benchmarks.mobilenet import mobilenet_v2
 from benchmarks.operators import __main__ as operators
+from benchmarks.peers import assert_agree, onnxruntime_session
 
 TOP = Path(__file__).parents[1]
 FILES = sorted(path.name for path in (TOP / "benchmarks").glob("bench_*.py"))
@@ -68,6 +71,15 @@ def test_mobilenet_has_the_papers_size() -> None:
     # Clip has two limits.
     assert sum(math.prod(t.dims) for t in model.graph.initializer) == 3_504_872 - 17_056 + 2
     assert sum(node.op_type == "Conv" for node in model.graph.node) == 52
+
+
+def test_a_llama_of_4_bits_is_right_from_any_past_on() -> None:
+    sizes = LlamaSizes(layers=1, hidden=64, heads=4, kept_heads=2, inner=96, words=64, accuracy=0)
+    model = llama(sizes)
+    machine, session = vmkit.VirtualMachine(vmkit.compile(model), "cpu"), onnxruntime_session(model)
+    for new, past in ((1, 5), (3, 0)):
+        inputs = llama_inputs(new, past, sizes)
+        assert_agree(list(machine.run(**inputs)), session.run(None, inputs))
 
 
 DOCUMENT = {
