@@ -35,6 +35,7 @@ from ..values.element_types import ELEMENTS
 from ..values.host_memory import return_free_memory
 from ..values.signature import Signature
 from ..values.tensors import as_tensors
+from .garbage import old_objects_left_alone
 from .handed import Handed
 from .models import to_module
 from .options import CompilerOptions, current_options
@@ -100,7 +101,7 @@ def _ending_nodes(stage: Callable[[CompilerOptions], T]) -> Callable[[CompilerOp
 
     def run(options: CompilerOptions) -> T:
         try:
-            with nodes_end():
+            with old_objects_left_alone(), nodes_end():
                 made = stage(options)
         except MemoryError as error:
             said = f"there is not enough memory to compile the model: {str(error) or 'no more is left'}"

@@ -23,6 +23,7 @@ from ..relay.ir.lifetime import nodes_end
 from ..target import canonical_target
 from ..values.tensors import as_tensors
 from .cached import opened, through_cache
+from .garbage import old_objects_left_alone
 from .handed import Handed
 from .models import to_module
 from .pipeline import kernel_functions, kernel_hashes, link_marked
@@ -104,7 +105,7 @@ def compile(
     given = as_tensors(params or {})
 
     def compiled(target: Any, target_host: Any = None, kernels: Kernels | None = None) -> tuple[Executable, bool]:
-        with nodes_end():
+        with old_objects_left_alone(), nodes_end():
             compiler = VMCompiler()
             compiler._kernels = kernels
             tell(0, STAGES, "reading the model")
