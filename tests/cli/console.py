@@ -168,7 +168,7 @@ ROWS = {
             "m.onnx -o all.vmx -f vmx --target llvm --target-llvm-opt-level 2 --target-host llvm "
             f"{_SHAPES} -O 2 --pass-config relax.FuseOps.max_depth=10 --disabled-pass AlterOpLayout --required-pass "
             f"FoldConstant {_CHANGES} --tuning-records none.json --dump-code relay,ll --dump-offloads - "
-            "--print-pass-times --timeout 400 --jobs 1 --cross-compiler g++ --cross-compiler-options=-O1 "
+            "--print-pass-times --timeout 400 --jobs 2 --cross-compiler g++ --cross-compiler-options=-O1 "
             "--config level.json --json",
             compiled,
         ),

@@ -92,7 +92,6 @@ def test_code_generators_take_their_parts_first(
 
 def test_what_cannot_be_is_said(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compile", model, "-o", tmp_path / "m.vmx"]
-    assert "--jobs 4: kernels are built on all cores with --cache" in refused(capsys, *words, "--jobs", 4)
     more = ["--mixed-precision", "--mixed-precision-calculation-type", "float17"]
     assert "float17" in refused(capsys, *words, *more)
     assert "there is no folder" in refused(capsys, "compile", model, "-o", tmp_path / "none" / "m.so", "--in-process")

@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compile in this process, not in one of its own, whose crash would be an error that says so",
     )
-    parser.add_argument("--jobs", type=positive, metavar="N", help="cores to build kernels on: 1, or all with --cache")
+    parser.add_argument("--jobs", type=positive, metavar="N", help="cores to build kernels on (default: all)")
     add_cache(parser)
     parser.add_argument("--cross-compiler", metavar="COMMAND", help="what links kernels for another machine")
     parser.add_argument("--cross-compiler-options", default="", metavar="WORDS", help="options of that command")
@@ -98,10 +98,6 @@ def run(arguments: argparse.Namespace) -> ExitCode:
     limits = Limits(arguments.timeout)
     if arguments.in_process and limits.timeout is not None:
         raise OptionError("--timeout ends another process, and --in-process asks for none; leave one of them out")
-    if arguments.jobs not in (None, 1) or (arguments.jobs and arguments.cache):
-        raise OptionError(
-            f"--jobs {arguments.jobs}: kernels are built on all cores with --cache, and on one without; leave it out"
-        )
     with compiling(arguments.model.name):
         if arguments.in_process:
             from .compiling import compiled

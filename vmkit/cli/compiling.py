@@ -58,6 +58,7 @@ class _Loaded:
 
 def compiled(arguments: argparse.Namespace) -> Report:
     """Do all of the command but the printing."""
+    from vmkit.compiler.all_cores import using_cores
     from vmkit.compiler.dumps import Dumps
     from vmkit.compiler.vm_compiler import STAGES, compile
 
@@ -75,7 +76,7 @@ def compiled(arguments: argparse.Namespace) -> Report:
     loaded = _loaded(arguments)
     if kind == "mlf":
         return _exported(loaded, arguments, output)
-    with _options(arguments, dumps):
+    with using_cores(arguments.jobs), _options(arguments, dumps):
         executable = compile(
             loaded.model, loaded.target, loaded.host, loaded.params, shapes=loaded.shapes, cache=arguments.cache
         )

@@ -121,7 +121,8 @@ def _text(mod: tvm.IRModule, executable: Executable | None, code: Callable[[str]
         raise OptionError(f"--dump-code {each}: there is no such code where no executable is made")
     if each == "bytecode":
         return executable.bytecode
-    libraries = [library for library in executable.libraries if library.kind in _SOURCES[each]]
+    all_of_them = [part for library in executable.libraries for part in (library, *library.imports)]
+    libraries = [library for library in all_of_them if library.kind in _SOURCES[each]]
     if not libraries:
         raise OptionError(f"--dump-code {each}: there is no such code for {executable.target}")
     return "\n".join(library.inspect_source(each) for library in libraries)

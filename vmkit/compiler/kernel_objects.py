@@ -11,9 +11,7 @@ import hashlib
 import logging
 import re
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 
 import tvm
 from tvm.target import Target
@@ -27,10 +25,9 @@ from ..executable.scratch import scratch_folder
 from ..relax.kernel_groups.parts import by_itself, is_part
 from ..relax.shape_pipeline import SHAPES
 from ..relax.stack_buffers import PIPELINE
-from ..stack import on_deep_stack
-from ..target.llvm import description_of, host_cores
+from ..target.llvm import description_of
+from .all_cores import on_all_cores
 from .cache_key import kernel_key
-from .surroundings import Surroundings
 
 __all__ = ["LinkedKernels", "linked_kernels"]
 
@@ -115,19 +112,12 @@ def _objects(units: Iterable[_Unit], target: Target, kept: Kernels) -> list[byte
     wanted = {key.digest: (key, unit) for key, unit in keyed}
     found = {digest: made for digest, (key, _) in wanted.items() if (made := kept.get(key)) is not None}
     missing = [digest for digest in wanted if digest not in found]
-    surroundings = Surroundings.capture()
-
-    def built(digest: str) -> bytes:
-        with surroundings.entered():
-            return _built(wanted[digest][1], target)
-
-    with ThreadPoolExecutor(max(1, min(host_cores(), len(missing)))) as pool:
-        for digest, made in zip(missing, pool.map(partial(on_deep_stack, built), missing), strict=True):
-            found[digest] = made
-            try:
-                kept.put(wanted[digest][0], made)
-            except ExecutableError as error:
-                logger.warning("a kernel was built, but the cache cannot keep it: %s", error)
+    for digest, made in zip(missing, on_all_cores(lambda d: _built(wanted[d][1], target), missing), strict=True):
+        found[digest] = made
+        try:
+            kept.put(wanted[digest][0], made)
+        except ExecutableError as error:
+            logger.warning("a kernel was built, but the cache cannot keep it: %s", error)
     logger.info("cache: %d of %d kernels found, %d built", len(wanted) - len(missing), len(wanted), len(missing))
     return [found[digest] for digest in wanted]
 

@@ -44,6 +44,8 @@ from ..relay.transform.pass_options import FILL_SPAN
 from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
 from ..tophub.choosing import choose
+from .all_cores import cores_to_use, on_all_cores
+from .kernel_modules import modules_of
 from .kernel_objects import linked_kernels
 from .large_sizes import large_sizes_named
 from .options import CompilerOptions
@@ -217,18 +219,36 @@ def link(
             plain = link_executable(code.builder, target, None, PIPELINE)
             program = bytecode.decode(bytecode.tail_calls_to_loops(bytecode.blob_of(plain)))
             return Parts(put_back(program, code.constants), (linked.library,), (linked.file,))
-    passes = "default" if not is_llvm else SHAPES if kernels is None else PIPELINE
-    built = link_executable(code.builder, target, kernels if kernels is not None else shapes, passes)
-    if kernels is not None and shapes is not None:
-        built.imports[0].import_module(tvm.tirx.build(shapes, target, SHAPES))
-    # Where there is no kernel, TVM puts an empty file of C in its place, which would have to be compiled.
-    own = () if kernels is None and shapes is None else tuple(built.imports)
+    if is_llvm:
+        own = _libraries(kernels, shapes, target)
+        built = link_executable(code.builder, target, None, PIPELINE)
+    else:
+        built = link_executable(code.builder, target, kernels, "default")
+        # Where there is no kernel, TVM puts an empty file of C in its place, which would have to be compiled.
+        own = () if kernels is None else tuple(built.imports)
     libraries = _with_modules(own, modules) if modules else own
     text = bytecode.blob_of(built)
     looped = bytecode.tail_calls_to_loops(text)
     if code.constants:
         return Parts(put_back(bytecode.decode(looped), code.constants), libraries)
-    return built if looped == text and own else bytecode.module_of(looped, libraries)
+    return built if looped == text and own and not is_llvm else bytecode.module_of(looped, libraries)
+
+
+def _libraries(
+    kernels: tvm.IRModule | None, shapes: tvm.IRModule | None, target: Target
+) -> tuple[tvm.runtime.Module, ...]:
+    """Return the library of what is built for LLVM, which imports the others that it is made of; none of nothing."""
+    most = cores_to_use()
+    if kernels is not None and "wasm" in str(target.attrs.get("mtriple", "")):
+        # There a library is linked into the program that runs it, and registers its functions when that starts.
+        kernels, most = kernels.with_attr("system_lib_prefix", ""), 1
+    units = [] if kernels is None else [(mod, PIPELINE) for mod in modules_of(kernels, most)]
+    if shapes is not None:
+        units.append((shapes, SHAPES))
+    made = list(on_all_cores(lambda unit: tvm.tirx.build(unit[0], target, unit[1]), units))
+    for each in made[1:]:
+        made[0].import_module(each)
+    return tuple(made[:1])
 
 
 def _with_modules(
@@ -244,11 +264,7 @@ def _with_modules(
 def link_marked(kernels: tvm.IRModule, target: Target) -> tuple[tvm.runtime.Module, ...]:
     """Return the libraries of kernels once more, of groups that tell a profiler when each of their kernels has run."""
     marked, shapes = _apart(with_marks(kernels))
-    assert marked is not None
-    library = tvm.tirx.build(marked, target, PIPELINE)
-    if shapes is not None:
-        library.import_module(tvm.tirx.build(shapes, target, SHAPES))
-    return (library,)
+    return _libraries(marked, shapes, target)
 
 
 def kernel_hashes(kernels: tvm.IRModule | None) -> dict[str, str]:

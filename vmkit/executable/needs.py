@@ -31,7 +31,7 @@ def require_needs(program: Program, libraries: Sequence[tvm.runtime.Module]) -> 
         # The names of kernels have no dots.
         library = None if "." in name else _having(name + SUFFIX, libraries)
         if library is not None:
-            library[name + SUFFIX]()
+            library.get_function(name + SUFFIX, query_imports=True)()
             needs[name] = needs_of_text(_told.text)
     if needs:
         program.require_needs(needs)

@@ -29,6 +29,7 @@ __all__ = [
     "is_part",
     "part_called",
     "parts_called",
+    "parts_called_by",
     "told_by_shapes",
 ]
 
@@ -85,15 +86,21 @@ def by_itself(function: tirx.PrimFunc, symbols: Mapping[str, str], name: str) ->
     """
     if is_part(function):
         return function.with_attr({"global_symbol": symbols[name], _SYMBOLS: symbols[name]})
-    called: dict[str, str] = {}
+    called = {part: symbols[part] for part in parts_called_by(function)}
+    return function.with_attr(_SYMBOLS, called) if called else function
+
+
+def parts_called_by(function: tirx.PrimFunc) -> list[str]:
+    """Return the names of the parts that a function calls, each once."""
+    called: dict[str, None] = {}
 
     def visit(statement: tirx.Evaluate) -> None:
         part = part_called(statement)
         if part is not None:
-            called[part] = symbols[part]
+            called[part] = None
 
     tvm_ffi.structural_walk(function.body, (tirx.Evaluate, visit))
-    return function.with_attr(_SYMBOLS, called) if called else function
+    return list(called)
 
 
 def call_part(name: str, args: Sequence[tirx.Expr]) -> tirx.Stmt:

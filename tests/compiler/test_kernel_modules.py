@@ -1,0 +1,80 @@
+"""Kernels that are built on several cores, as several modules: the values, the files and the sources are all there."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+
+import vmkit
+from vmkit import relay
+from vmkit.compiler.all_cores import cores_to_use, on_all_cores, using_cores
+from vmkit.relax.kernel_groups import grouping
+
+RNG = np.random.default_rng(0)
+WIDTHS = range(8, 30, 2)
+DATA = RNG.standard_normal((3, WIDTHS[0])).astype("float32")
+WEIGHTS = [RNG.standard_normal((m, n)).astype("float32") for n, m in itertools.pairwise(WIDTHS)]
+
+
+def network() -> relay.Function:
+    """Return ten layers, each of a width of its own, and so twenty kernels."""
+    x = y = relay.var("x", shape=DATA.shape)
+    for weight in WEIGHTS:
+        y = relay.nn.softmax(relay.nn.dense(y, relay.const(weight)))
+    return relay.Function([x], y)
+
+
+def expected() -> np.ndarray:
+    y = DATA
+    for weight in WEIGHTS:
+        e = np.exp(y @ weight.T)
+        y = e / e.sum(axis=1, keepdims=True)
+    return y
+
+
+def check(executable: vmkit.Executable) -> None:
+    got = vmkit.VirtualMachine(executable, "cpu").run(DATA).numpy()
+    np.testing.assert_allclose(got, expected(), rtol=1e-4, atol=1e-6)
+
+
+def test_kernels_are_built_as_several_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grouping, "_ENOUGH_KERNELS", 3)
+    monkeypatch.setattr(grouping, "_ENOUGH_BYTES", 0)
+    with using_cores(3):
+        executable = vmkit.compile(network(), "native")
+    (library,) = executable.libraries
+    sources = [each.inspect_source("ll") for each in (library, *library.imports)]
+    assert len(sources) == 3
+    for name, parts in (executable.info.kernel_groups or {}).items():
+        (source,) = [each for each in sources if f"@__tvm_ffi_{name}(" in each]
+        assert len(parts) > 1 and all(f"@{part}_compute_" in source or f"@{part}(" in source for part in parts)
+    check(executable)
+    executable.export(tmp_path / "m.vmx")
+    check(vmkit.load(tmp_path / "m.vmx"))
+    check(vmkit.Executable.load_exec(*executable.save()))  # which looks at what groups of all modules need
+
+
+def test_one_core_and_few_kernels_make_one_module() -> None:
+    with using_cores(1):
+        executable = vmkit.compile(network(), "native")
+    assert [len(library.imports) for library in executable.libraries] == [0]
+    assert len(executable.info.kernel_groups or ()) == 1  # what moves few bytes stays one call
+    x = relay.var("x", shape=(4,))
+    with using_cores(3):
+        small = vmkit.compile(relay.Function([x], relay.cumsum(relay.exp(x))), "native")
+    assert [len(library.imports) for library in small.libraries] == [0]
+
+
+def test_what_the_caller_entered_is_in_force_on_every_core() -> None:
+    def level(number: int) -> tuple[int, int]:
+        return number, int(tvm.transform.PassContext.current().opt_level)
+
+    with using_cores(2), tvm.transform.PassContext(opt_level=3):
+        assert cores_to_use() == 2
+        assert list(on_all_cores(level, range(4))) == [(number, 3) for number in range(4)]
+        with pytest.raises(ZeroDivisionError):
+            list(on_all_cores(lambda number: 1 // number, range(2)))

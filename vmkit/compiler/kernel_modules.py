@@ -1,0 +1,61 @@
+"""The kernels of a program as several modules for LLVM, which are built at once.
+
+A part is a private function, so it is in the module of the group that calls it. One that groups of two modules call is
+in both; groups that follow each other have the most parts in common, and stay together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import tvm
+import tvm_ffi
+from tvm import ir, tirx
+
+from ..relax.kernel_groups.parts import is_part, parts_called_by
+
+__all__ = ["modules_of"]
+
+_FEWEST = 8  # functions of a module: setting up LLVM for one takes as long as building two of them
+
+Functions = dict[ir.GlobalVar, tirx.PrimFunc]
+
+
+def modules_of(kernels: tvm.IRModule, most: int) -> list[tvm.IRModule]:
+    """Return at most so many modules, of about the same size, in which all kernels of a module are."""
+    most = min(most, len(kernels.functions) // _FEWEST)
+    if most < 2:
+        return [kernels]
+    made: list[Functions] = [{} for _ in range(most)]
+    own = list(_with_their_parts(kernels))
+    known: set[ir.GlobalVar] = set()
+    sizes = []
+    for functions in own:
+        sizes.append(sum(_size(function) for gvar, function in functions.items() if gvar not in known))
+        known.update(functions)
+    total, before = sum(sizes), 0
+    for functions, size in zip(own, sizes, strict=True):
+        # Where its middle lies, so that no module is much larger than its share.
+        made[min(most - 1, (2 * before + size) * most // max(1, 2 * total))] |= functions
+        before += size
+    return [tvm.IRModule(functions, attrs=kernels.attrs) for functions in made if functions]
+
+
+def _with_their_parts(kernels: tvm.IRModule) -> Iterator[Functions]:
+    """Yield each function that the program calls, with the parts that it calls."""
+    functions = {gvar.name_hint: (gvar, function) for gvar, function in kernels.functions.items()}
+    for gvar, function in functions.values():
+        if not is_part(function):
+            yield {gvar: function, **dict(functions[name] for name in parts_called_by(function))}
+
+
+def _size(function: tirx.PrimFunc) -> int:
+    """Return about how long LLVM takes for a function, in no unit: how many stores there are in its text, and one."""
+    stores = 1
+
+    def visit(_: tirx.BufferStore) -> None:
+        nonlocal stores
+        stores += 1
+
+    tvm_ffi.structural_walk(function.body, (tirx.BufferStore, visit))
+    return stores
