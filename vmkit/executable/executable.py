@@ -24,6 +24,7 @@ from ..values.signature import AnySpec, Signature, Spec
 from .archive import CODE, WEIGHTS, write_archive
 from .build_info import BuildInfo
 from .description import Description, is_note
+from .machine_code import make_machine_code
 from .needs import require_needs
 from .runtimes import require_runtimes
 
@@ -342,6 +343,7 @@ class Executable:
             libraries = self.libraries if self._runnable is None else tuple(self._runnable.imports)
             return tvm.runtime.Executable(module_of(program, libraries)).jit()
         if self._runnable is None:
+            make_machine_code(self.libraries, lambda: self.program.packed_names)
             built = tuple(tvm.runtime.Executable(library).jit() for library in self.libraries)
             is_built = all(made.same_as(library) for made, library in zip(built, self.libraries, strict=True))
             # Weights stay out of what a compiler and a linker make of kernels in C.
