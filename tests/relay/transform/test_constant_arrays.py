@@ -21,6 +21,7 @@ RNG = np.random.default_rng(0)
 FLOATS = np.array([0.0, -0.0, 1.5, -3.25, 1e-40, 3e38, np.inf, -np.inf, np.nan, 7.0], "float32")
 INTEGERS = np.array([0, -1, 127, -128, 2**31 - 1, -(2**31), 77, 300, 5, 6], "int32")
 WEIGHT = RNG.standard_normal((5, 6, 3, 3)).astype("float32")
+CODES = RNG.integers(0, 256, (3, 20)).astype("uint8")
 BLOCKS = RNG.standard_normal((2, 3, 2, 2, 4)).astype("float32")
 
 Case = Callable[[Any], Any]
@@ -71,6 +72,13 @@ CASES |= {
         (lambda x: relay.layout_transform(x, "NCHW4c", "NHWC"), [BLOCKS]),
         (lambda x: relay.layout_transform(x, "NCHW4c", "WNCH5c"), [BLOCKS]),
         (lambda x: relay.layout_transform(x, "NC2c4c", "4cNC"), [BLOCKS.reshape(2, 6, 2, 4)]),
+    ],
+    "nn.contrib_block_dequantize": [
+        (lambda *v: build("nn.contrib_block_dequantize", *v), [CODES, WEIGHT[:3, :2, 0, 0].copy()]),
+        (
+            lambda *v: build("nn.contrib_block_dequantize", *v, bits=2, axis=0, block_size=2),
+            [CODES, *(np.resize(each, (2, 80)) for each in (WEIGHT, CODES % 4))],
+        ),
     ],
 }
 
