@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import onnx
 
 from .... import relay
 from ....relay.ir import Dim, Expr, dims
@@ -15,35 +14,25 @@ from ..context import Context
 from ..iteration import Loop, Step, iterate
 from ..known import constant, sizes
 from ..named_sizes import with_named_sizes
-from ..registry import AttributeGroup, converter
+from ..registry import converter
 from ..scope import Scope
 from ..typing import typed
 from .beams import BeamRules, Beams, Choice
 from .encoder_decoder import EncodedWriter, encoded_mask, start_tokens
 from .hypotheses import first
+from .language_model import Generation
 from .prompt import Prompt, require_room
 from .text_models import GptWriter, Writer
-from .token_scores import Text, TokenRules, counted, last_scores, real_number, whole_number
+from .token_scores import Inputs, Text, TokenRules, any_goes_on, counted, last_scores, real_number, whole_number
 
-__all__ = ["Inputs", "Options", "searched"]
-
-Inputs = Mapping[str, "Expr | None"]
+__all__ = ["Options", "searched"]
 
 
 @dataclass(frozen=True)
-class Options(AttributeGroup):
+class Options(Generation):
     """The attributes that all searches with beams have."""
 
-    decoder: onnx.GraphProto
-    eos_token_id: int
-    pad_token_id: int
-    decoder_start_token_id: int = -1
     early_stopping: int = 0
-    encoder: onnx.GraphProto | None = None
-    init_decoder: onnx.GraphProto | None = None
-    model_type: int = 0
-    no_repeat_ngram_size: int = 0
-    vocab_size: int = -1
 
 
 MakeWriter = Callable[[Context, Inputs, Expr, Options], Writer]
@@ -135,7 +124,7 @@ class _Search:
         names = ["token", *Beams.STATE_NAMES, *(["scores"] if ctx.wants(2) else [])]
         names += [f"past_{i}" for i in range(len(pasts))]
         steps = sizes(np.array(dims.sub(self.new_tokens, 1), dtype=object))
-        loop = Loop(ctx.node.op_type, steps, _any_goes_on(choice.beams), starts, names, [], self.step)
+        loop = Loop(ctx.node.op_type, steps, any_goes_on(choice.beams.is_done), starts, names, [], self.step)
         _, *states = iterate(writer.ctx, loop)[0]
         own = len(Beams.STATE_NAMES)
         texts = Beams.of(states[:own]).finished(ctx, rules)
@@ -154,7 +143,7 @@ class _Search:
         presents = [choice.taken(ctx, rules, p, self.writer.row_axis) for p in presents]
         further = relay.add(position, constant(np.int64(1)))
         written = [_recorded(r, choice, further) for r in record]
-        return Step([choice.token, *choice.beams.states, *written, *presents], [], _any_goes_on(choice.beams))
+        return Step([choice.token, *choice.beams.states, *written, *presents], [], any_goes_on(choice.beams.is_done))
 
     def scores(self, ctx: Context, rules: TokenRules, logits: Expr, text: Text) -> Expr:
         """Return the logarithms of the likelihoods of tokens after the rules, (rows, tokens)."""
@@ -187,10 +176,6 @@ def _writer(ctx: Context, given: Inputs, places: Expr, options: Options) -> Writ
 
 def _recorded(buffer: Expr, choice: Choice, step: Expr) -> Expr:
     return typed(build("buffer.write", buffer, choice.totals, step, axis=0))
-
-
-def _any_goes_on(beams: Beams) -> Expr:
-    return typed(relay.logical_not(relay.all(beams.is_done)))
 
 
 def _with_enough_beams(ctx: Context, source: Expr, count: Dim, returned: Dim) -> Expr:

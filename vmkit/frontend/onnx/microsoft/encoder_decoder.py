@@ -16,6 +16,7 @@ from ..run_time_axes import pinned, size_along
 from ..scope import Scope
 from ..typing import typed
 from .language_model import SHARED, Network
+from .prompt import require_rows
 from .token_scores import Text, begun_text
 
 __all__ = ["EncodedWriter", "encoded_mask", "start_tokens"]
@@ -129,13 +130,10 @@ class EncodedWriter:
 
 def encoded_mask(ctx: Context, ids: Expr, mask: Expr | None, pad: int) -> Expr:
     """Return which tokens of a prompt are attended to, int32: all but padding before the first, if no mask is given."""
-    if ctx.rank(ids) != 2 or ctx.dtype(ids) != "int32":
-        ctx.fail(f"input_ids is {ctx.type(ids)}; expected int32 (rows, tokens)")
+    require_rows(ctx, ids, mask)
     if mask is None:
         words = relay.cast(relay.not_equal(ids, constant(np.int32(pad))), "int32")
         return typed(relay.minimum(relay.cumsum(words, axis=1), constant(np.int32(1))))
-    if ctx.rank(mask) != 2 or ctx.dtype(mask) != "int32":
-        ctx.fail(f"attention_mask is {ctx.type(mask)}; expected int32 of the shape of input_ids, {ctx.type(ids)}")
     return typed(pinned(ctx, mask, ctx.shape(ids)))
 
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-
 import numpy as np
-import onnx
 
 from .... import relay
 from ....relay.ir import Expr
@@ -14,30 +10,14 @@ from ..context import Context
 from ..iteration import Loop, Step, iterate
 from ..known import constant
 from ..named_sizes import with_named_sizes
-from ..registry import AttributeGroup, converter
+from ..registry import converter
 from ..run_time_axes import size_along
 from ..scope import Scope
 from ..typing import typed
+from .language_model import Generation
 from .prompt import Prompt
 from .text_models import GptWriter
-from .token_scores import Text, TokenRules, counted, last_scores, whole_number
-
-Inputs = Mapping[str, "Expr | None"]
-
-
-@dataclass(frozen=True)
-class Greedy(AttributeGroup):
-    """The attributes of GreedySearch."""
-
-    decoder: onnx.GraphProto
-    eos_token_id: int
-    pad_token_id: int
-    decoder_start_token_id: int = -1
-    encoder: onnx.GraphProto | None = None
-    init_decoder: onnx.GraphProto | None = None
-    model_type: int = 0
-    no_repeat_ngram_size: int = 0
-    vocab_size: int = -1
+from .token_scores import Inputs, Text, TokenRules, any_goes_on, counted, last_scores, whole_number
 
 
 @converter("GreedySearch", domain="com.microsoft")
@@ -51,7 +31,7 @@ def greedy_search(
     prefix_vocab_mask: Expr | None = None,
     attention_mask: Expr | None = None,
     *,
-    options: Greedy,
+    options: Generation,
 ) -> list[Expr]:
     """The rows of tokens, each written until its end or the longest length; what is left of a row is padding."""
     if options.model_type != 0 or options.encoder is not None:
@@ -67,7 +47,7 @@ def greedy_search(
 
 
 class _Search:
-    def __init__(self, ctx: Context, given: Inputs, options: Greedy) -> None:
+    def __init__(self, ctx: Context, given: Inputs, options: Generation) -> None:
         self.ctx, self.options = ctx, options
         ids, places = given["ids"], given["places"]
         assert ids is not None and places is not None
@@ -87,7 +67,7 @@ class _Search:
         count = typed(relay.subtract(size_along(ctx, self.places, 0), text.length))
         names = ["token", "ended", "tokens", *(f"past_{i}" for i in range(len(pasts)))]
         starts = [token, ended, text.tokens, *pasts]
-        loop = Loop("GreedySearch", count, _any_goes_on(ended), starts, names, [], self.step)
+        loop = Loop("GreedySearch", count, any_goes_on(ended), starts, names, [], self.step)
         return iterate(writer.ctx, loop)[0][2]
 
     def step(self, scope: Scope, position: Expr, states: list[Expr]) -> Step:
@@ -98,7 +78,7 @@ class _Search:
         text = Text(tokens, typed(length))
         logits, presents = self.writer.further(scope, position, token, pasts)
         token, ended = self.chosen(ctx, self.rules.inside(scope), logits, text, ended)
-        return Step([token, ended, text.with_next(ctx, token).tokens, *presents], [], _any_goes_on(ended))
+        return Step([token, ended, text.with_next(ctx, token).tokens, *presents], [], any_goes_on(ended))
 
     def chosen(
         self, ctx: Context, rules: TokenRules, logits: Expr, text: Text, ended: Expr | None
@@ -109,7 +89,3 @@ class _Search:
         ends = relay.equal(token, constant(np.int32(self.options.eos_token_id)))
         ends = typed(ends if ended is None else relay.logical_or(ends, ended))
         return typed(relay.where(ends, constant(np.int32(self.options.pad_token_id)), token)), ends
-
-
-def _any_goes_on(ended: Expr) -> Expr:
-    return typed(relay.logical_not(relay.all(ended)))

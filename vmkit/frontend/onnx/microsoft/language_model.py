@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import onnx
 
@@ -13,16 +14,32 @@ from ..check import sorted_nodes
 from ..context import Context
 from ..dtype import dtype_name
 from ..operators.control_flow import one_outcome
+from ..registry import AttributeGroup
 from ..run_time_axes import pinned
 from ..scope import Scope
 from ..typing import typed
 
-__all__ = ["SHARED", "GptDecoder", "Network"]
+__all__ = ["SHARED", "Generation", "GptDecoder", "Network"]
 
 SHARED = (
     "it is of the form that keeps past and present in one buffer, which is for GPUs; export the model without "
     "past_present_share_buffer and without decoder masked attention"
 )
+
+
+@dataclass(frozen=True)
+class Generation(AttributeGroup):
+    """The attributes that all operators have which generate text."""
+
+    decoder: onnx.GraphProto
+    eos_token_id: int
+    pad_token_id: int
+    decoder_start_token_id: int = -1
+    encoder: onnx.GraphProto | None = None
+    init_decoder: onnx.GraphProto | None = None
+    model_type: int = 0
+    no_repeat_ngram_size: int = 0
+    vocab_size: int = -1
 
 
 class Network:

@@ -17,7 +17,7 @@ from ..scope import Scope
 from ..typing import typed
 from .token_scores import Text, before, begun_text
 
-__all__ = ["Prompt", "require_room"]
+__all__ = ["Prompt", "require_room", "require_rows"]
 
 
 @dataclass(frozen=True)
@@ -50,14 +50,10 @@ class Prompt:
 
         The run fails where there is no token, or no room for another among `places`, a vector of the longest length.
         """
-        if ctx.rank(ids) != 2 or ctx.dtype(ids) != "int32":
-            ctx.fail(f"input_ids is {ctx.type(ids)}; expected int32 (rows, tokens)")
+        require_rows(ctx, ids, mask)
         ids = require_room(ctx, ids, places)
         words = relay.cast(relay.not_equal(ids, constant(np.int32(pad))), "int32")
-        if mask is None:
-            mask = words
-        elif ctx.rank(mask) != 2 or ctx.dtype(mask) != "int32":
-            ctx.fail(f"attention_mask is {ctx.type(mask)}; expected int32 of the shape of input_ids, {ctx.type(ids)}")
+        mask = words if mask is None else mask
         positions = relay.multiply(words, relay.cumsum(words, axis=1, exclusive=True))
         length = size_along(ctx, ids, 1)
         mask = pinned(ctx, typed(mask), ctx.shape(ids))
@@ -91,6 +87,14 @@ class Prompt:
         own = relay.take(self.mask, before(places, self.length), axis=1)
         is_own = relay.expand_dims(relay.less(places, self.length), 0)
         return typed(relay.where(is_own, own, constant(np.int32(1))))
+
+
+def require_rows(ctx: Context, ids: Expr, mask: Expr | None) -> None:
+    """Refuse tokens that are not in rows, and a mask that is not of their form."""
+    if ctx.rank(ids) != 2 or ctx.dtype(ids) != "int32":
+        ctx.fail(f"input_ids is {ctx.type(ids)}; expected int32 (rows, tokens)")
+    if mask is not None and (ctx.rank(mask) != 2 or ctx.dtype(mask) != "int32"):
+        ctx.fail(f"attention_mask is {ctx.type(mask)}; expected int32 of the shape of input_ids, {ctx.type(ids)}")
 
 
 def require_room(ctx: Context, ids: Expr, places: Expr) -> Expr:

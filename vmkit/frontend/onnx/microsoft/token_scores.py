@@ -18,8 +18,10 @@ from ..scope import Scope
 from ..typing import typed
 
 __all__ = [
+    "Inputs",
     "Text",
     "TokenRules",
+    "any_goes_on",
     "before",
     "begun_text",
     "counted",
@@ -28,6 +30,9 @@ __all__ = [
     "whole_number",
     "without_repeated",
 ]
+
+Inputs = Mapping[str, "Expr | None"]
+"""The inputs of an operator by name, None for one that is left out."""
 
 # The score of a token that is forbidden. Where all are, one of them is still chosen, so it is no infinity.
 _LOWEST = float(np.finfo("float32").min)
@@ -71,6 +76,11 @@ def begun_text(ids: Expr, length: Expr, places: Expr, pad: int) -> Text:
     return Text(typed(relay.where(is_own, own, constant(np.int32(pad)))), length)
 
 
+def any_goes_on(ended: Expr) -> Expr:
+    """Return whether there is a row, or a prompt, that has not ended; `ended` is bool (rows,)."""
+    return typed(relay.logical_not(relay.all(ended)))
+
+
 def before(places: Expr, end: Expr) -> Expr:
     """Return places, those from an end on replaced by the last one before it."""
     return relay.minimum(places, relay.subtract(end, constant(np.int64(1))))
@@ -106,7 +116,7 @@ class TokenRules:
     temperature: Expr | None = None
 
     @classmethod
-    def of(cls, ctx: Context, given: Mapping[str, Expr | None], eos: int, ngram_size: int) -> TokenRules:
+    def of(cls, ctx: Context, given: Inputs, eos: int, ngram_size: int) -> TokenRules:
         """Return the rules that inputs of a node are, by their names; those that change nothing are left out."""
         masks = given["vocab_mask"], given["prefix_vocab_mask"]
         for rank, (name, mask) in enumerate(zip(("vocab_mask", "prefix_vocab_mask"), masks, strict=True), 1):

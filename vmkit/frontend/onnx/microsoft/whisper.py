@@ -9,9 +9,10 @@ from ..context import Context
 from ..registry import converter
 from ..run_time_axes import pinned
 from ..typing import typed
-from .beam_search import Inputs, Options, searched
+from .beam_search import Options, searched
 from .encoder_decoder import EncodedWriter, start_tokens
 from .prompt import require_room
+from .token_scores import Inputs
 
 
 @dataclass(frozen=True)
