@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import gc
-import json
-import subprocess
-import sys
 import weakref
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,68 +75,6 @@ def test_a_process_without_searches_stays_so() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
-
-
-def told_by(code: str) -> Any:
-    """Return what a process prints as JSON that imports modules in a block after some code, and then runs more."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-_IMPORT = """import gc, json, weakref
-from vmkit._deferred import without_collections
-class Cycle:
-    def __init__(self): self.itself = self
-garbage = weakref.ref(Cycle())
-with without_collections():
-    import decimal
-frozen = gc.get_freeze_count()
-"""
-
-
-def test_a_process_that_ends_soon_does_not_search_what_was_imported() -> None:
-    code = f"""{_IMPORT}
-import atexit, os
-def tell(phase, info):  # which is asked for the first search of those with which a process ends
-    if phase == "start": os.write(1, json.dumps([frozen > 5_000, len(gc.get_objects()) < 1_000]).encode())
-atexit.register(gc.callbacks.append, tell)
-"""
-    assert told_by(code) == [True, True]
-
-
-def test_a_search_of_everything_is_one_of_what_was_imported_too() -> None:
-    code = f"""{_IMPORT}
-gc.collect(1)
-told = [frozen > 5_000, gc.get_freeze_count() == frozen, garbage() is not None]
-gc.collect()
-print(json.dumps([*told, gc.get_freeze_count(), garbage() is None]))
-"""
-    assert told_by(code) == [True, True, True, 0, True]
-
-
-def test_what_the_process_freezes_later_stays_frozen() -> None:
-    code = f"""{_IMPORT}
-gc.freeze()
-gc.collect()
-print(json.dumps([gc.get_freeze_count() > 5_000, garbage() is not None]))
-"""
-    assert told_by(code) == [True, True]
-
-
-@pytest.mark.parametrize("held_by", ["Holder.file", "cycle.file"])
-def test_a_file_that_a_cycle_holds_is_written_when_the_process_ends(held_by: str, tmp_path: Path) -> None:
-    path = tmp_path / "written.txt"
-    code = f"""import json
-class Holder: pass
-cycle = Holder(); cycle.itself = cycle
-{held_by} = open({str(path)!r}, "w")
-{held_by}.write("all of it")
-{_IMPORT}
-print(frozen)
-"""
-    assert told_by(code) == 0
-    assert path.read_text() == "all of it"
 
 
 def test_a_module_is_imported_with_its_first_attribute() -> None:
