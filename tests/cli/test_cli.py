@@ -47,7 +47,9 @@ def test_version() -> None:
     [
         ([], "vmkit: error: the following arguments are required: COMMAND; see vmkit --help"),
         (["compil"], "vmkit: error: argument COMMAND: invalid choice: 'compil'; did you mean 'compile'"),
-        (["demo", "--nosuch"], "error: unrecognized arguments: --nosuch"),
+        (["demo", "--nosuch"], "vmkit demo: error: unrecognized arguments: --nosuch; see vmkit demo --help"),
+        (["demo", "--verbos", "x"], "vmkit demo: error: unrecognized arguments: x; see vmkit demo --help"),
+        (["run", __file__, "--fil-mode=ones"], "unrecognized arguments: --fil-mode=ones; did you mean '--fill-mode'"),
         (["run", __file__, "--fill-mode", "one"], "invalid choice: 'one'; did you mean 'ones'? (choose from"),
     ],
 )
@@ -59,6 +61,21 @@ def test_wrong_arguments_exit_with_2_and_a_line(
     assert caught.value.code == ExitCode.USAGE
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
+
+
+def test_the_process_of_a_command_searches_nothing_when_it_ends() -> None:
+    program = """
+import atexit, gc, os, sys
+def tell(phase, info):
+    if phase == "start": os.write(1, b"few" if len(gc.get_objects()) < 1_000 else b"many")
+atexit.register(gc.callbacks.append, tell)
+from vmkit.cli import main
+sys.argv = ["vmkit", "completion"]
+main()
+sys.stdout.flush()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "complete" in done.stdout and done.stdout.endswith("few") and "many" not in done.stdout
 
 
 def test_a_missing_file_is_said_with_the_close_name_before_tvm_is_imported(tmp_path: Path) -> None:

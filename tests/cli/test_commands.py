@@ -135,7 +135,11 @@ def test_run_fills_in_and_measures(executable: Path, capsys: pytest.CaptureFixtu
 
 def test_run_refuses_in_words(executable: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "the sizes n of float32[n, 1, 6, 6] are not known" in refused(capsys, "run", executable)
-    assert "there is no input 'z'" in refused(capsys, "run", executable, "--input-shapes", "z:[1]")
+    said = "there is no input 'z'; the names of inputs are x, those of sizes n"
+    assert said in refused(capsys, "run", executable, "--input-shapes", "z:[1]")
+    assert "n is the name of a size; expected one number" in refused(
+        capsys, "run", executable, "--input-shapes", "n:[1,2]"
+    )
     shape = ["--input-shapes", "x:[2,1,6,7]"]
     assert "x: dim 3 is 7, expected 6" in refused(capsys, "run", executable, *shape)
     np.savez(tmp_path / "in.npz", z=np.zeros(1))

@@ -125,7 +125,7 @@ def test_an_option_that_is_gone_is_refused(name: str, package: Path) -> None:
         (
             ["compile", "m.onnx", "--opt-levle", "2"],
             ExitCode.USAGE,
-            "vmkit: error: unrecognized arguments: --opt-levle",
+            "vmkit compile: error: unrecognized arguments: --opt-levle 2; did you mean '--opt-level'",
         ),
     ],
 )

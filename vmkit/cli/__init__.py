@@ -56,7 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if command is not None:
             set_defaults(command, words)
-        options = parser.parse_args(words, argparse.Namespace(verbose=0))
+        options, unknown = parser.parse_known_args(words, argparse.Namespace(verbose=0))
+        if unknown:
+            (command or parser).refuse(unknown)
         verbose = options.verbose
         logging.basicConfig(level=_log_level(verbose), format="%(name)s: %(message)s", stream=sys.stderr)
         return int(_module(options.command).run(options))
@@ -78,7 +80,7 @@ def top_level() -> argparse.ArgumentParser:
     return _parser(())[0]
 
 
-def _parser(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.ArgumentParser | None]:
+def _parser(words: Sequence[str]) -> tuple[Parser, Parser | None]:
     """Return the parser of all commands, in which the one that is given has its arguments, and that one's own."""
     shared = Parser(add_help=False)
     shared.add_argument(
@@ -88,7 +90,7 @@ def _parser(words: Sequence[str]) -> tuple[argparse.ArgumentParser, argparse.Arg
         default=argparse.SUPPRESS,
         help="say more on stderr, with tracebacks; -vv for all there is",
     )
-    parser: argparse.ArgumentParser = Parser(
+    parser = Parser(
         prog="vmkit",
         description="Compile models once, with dynamic shapes, and run them on TVM's virtual machine.",
         epilog="Exit codes: " + "; ".join(f"{int(code)} {code.meaning}" for code in ExitCode),

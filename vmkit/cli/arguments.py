@@ -43,6 +43,12 @@ class Parser(argparse.ArgumentParser):
         more = "" if "\n" in message else f"; see {self.prog} --help"
         self.exit(2, f"{self.prog}: error: {message}{more}\n")
 
+    def refuse(self, words: Sequence[str]) -> NoReturn:
+        """End the program with 2 for words that are no arguments."""
+        options = [option for action in self._actions for option in action.option_strings]
+        close = suggest(words[0].partition("=")[0], options)
+        self.error(f"unrecognized arguments: {' '.join(words)}{close}")
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:  # noqa: ANN401 - as argparse has it
         choices = [*(action.choices or ())]
         if choices and value not in choices:

@@ -79,8 +79,14 @@ class _Sizes:
                 self.bind(specs[name], _fixed(name, shape))
             elif name in names and (size := _size(shape)) is not None:
                 self._bound[name] = size
+            elif name in names:
+                raise InputError(f"{name} is the name of a size; expected one number for it, got {shape}")
             else:
-                raise InputError(f"there is no input {name!r}{suggest(name, [*specs, *names])}")
+                sizes = f", those of sizes {', '.join(sorted(names))}" if names else ""
+                raise InputError(
+                    f"there is no input {name!r}{suggest(name, [*specs, *names])}; the names of inputs are "
+                    f"{', '.join(specs) or 'none'}{sizes}"
+                )
 
     def bind(self, spec: TensorSpec, shape: Sequence[int]) -> None:
         """Take the shape of an input, and what it tells of named sizes."""
