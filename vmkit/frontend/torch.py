@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import tvm
 from tvm import relax, tirx
@@ -91,9 +91,11 @@ _EXTREMES = {"amax.default": relax.op.max, "amin.default": relax.op.min}
 
 def _extreme(importer: _Importing, reduced: Callable[..., relax.Expr], node: fx.Node) -> relax.Expr:
     """Return the largest or least elements along axes, by default along all of them."""
-    axes = list(node.args[1]) if len(node.args) > 1 and node.args[1] else None
-    keepdims = bool(node.args[2]) if len(node.args) > 2 else False
-    return importer.block_builder.emit(reduced(importer.env[node.args[0]], axis=axes, keepdims=keepdims))
+    # The types of a graph's arguments are wider than the schema, which says a tensor, a list of integers and a flag.
+    data, *options = cast("tuple[Any, ...]", node.args)
+    axes = list(options[0]) if options and options[0] else None
+    keepdims = bool(options[1]) if len(options) > 1 else False
+    return importer.block_builder.emit(reduced(importer.env[data], axis=axes, keepdims=keepdims))
 
 
 def _require_known(program: torch.export.ExportedProgram, known: Mapping[str, Any]) -> None:
