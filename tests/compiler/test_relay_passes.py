@@ -9,6 +9,7 @@ import tvm
 import vmkit
 from tests.relay.transform.passes import operators
 from vmkit import relay
+from vmkit.compiler.options import CompilerOptions
 from vmkit.compiler.relay_passes import PASSES, passes_for, passes_text
 from vmkit.compiler.stages import evaluate
 from vmkit.relay.transform import registry
@@ -51,6 +52,31 @@ def test_the_table_says_where_each_pass_runs() -> None:
     assert [line.split(maxsplit=2) for line in lines if line.startswith("PackAMXTiles")] == [
         ["PackAMXTiles", "2", "cpu with matrix unit"]
     ]
+
+
+def test_levels_differ_by_what_computes_sums_in_another_way() -> None:
+    rows = passes_for(canonical_target("llvm -mcpu=sapphirerapids").primary, evaluate)
+    by_level = {
+        level: [each.info.name for its, each in rows if CompilerOptions(opt_level=level).runs(each.info.name, its)]
+        for level in range(5)
+    }
+    assert by_level[0] == ["UnpackBlockQuantized", "SimplifyInference", "FlattenAtrousConv"]
+    assert [name for name in by_level[2] if name not in by_level[1]] == ["UseWinograd", "PackAMXTiles"]
+    assert by_level[2] == by_level[3] == by_level[4]
+
+
+@pytest.mark.parametrize("level", range(5))
+def test_a_convolution_at_each_level(level: int) -> None:
+    x = np.random.default_rng(5).standard_normal((1, 16, 12, 12)).astype("float32")
+    weight = np.random.default_rng(6).standard_normal((24, 16, 3, 3)).astype("float32")
+    data = relay.var("x", shape=(1, 16, 12, 12))
+    convolution = relay.nn.conv2d(data, relay.const(weight), padding=(1, 1))
+    mod = tvm.IRModule({"main": relay.Function([data], relay.nn.relu(convolution))})
+    with vmkit.PassContext(opt_level=level):
+        executable = vmkit.compile(mod)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), (2, 3))
+    expected = np.maximum(np.einsum("nchwij,ocij->nohw", windows, weight), 0)
+    np.testing.assert_allclose(vmkit.VirtualMachine(executable, "cpu").run(x).numpy(), expected, rtol=1e-3, atol=1e-4)
 
 
 def test_passes_of_relay_that_run_where_they_are_required() -> None:

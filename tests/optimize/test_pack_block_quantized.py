@@ -152,7 +152,7 @@ def test_weights_stay_of_few_bits_in_a_file_on_cpus_alone(tmp_path: Any) -> None
     np.testing.assert_allclose(loaded.run(data).numpy(), expected(layer, data, arrays), rtol=1e-5, atol=2e-5)
     for target, level, name in (
         ("llvm", 3, "nn.contrib_block_quantized_product"),
-        ("llvm", 1, "nn.dense"),
+        ("llvm", 0, "nn.dense"),
         ("cuda -arch=sm_80", 3, "nn.dense"),
     ):
         with vmkit.PassContext(opt_level=level):

@@ -56,7 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target_options(parser)
     add_shapes(parser)
     parser.add_argument("--params", type=Path, metavar="FILE", help="weights by name: .npz, or Relay's .params")
-    parser.add_argument("-O", "--opt-level", type=int, choices=range(5), default=2, help="default: %(default)s")
+    parser.add_argument(
+        "-O",
+        "--opt-level",
+        type=int,
+        choices=range(5),
+        default=2,
+        help="0: only what is needed to run; 1: but for Winograd's and AMX's arithmetic; default: %(default)s",
+    )
     parser.add_argument("--pass-config", type=key_and_value, action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--disabled-pass", type=listed, default=[], metavar="NAMES", help="passes to leave out")
     parser.add_argument("--required-pass", type=listed, default=[], metavar="NAMES", help="passes to run at any level")

@@ -138,50 +138,53 @@ class PassRow:
     told: Callable[[Target, Evaluate], Options] = _nothing
 
 
+# Level 0 has what programs cannot be lowered well without, and is for looking at what passes do. From level 1 on a
+# program is fast. Level 2, the default, adds what computes float32 sums in another way. No row is of a higher level.
+#
 # On a CPU, channels come last in memory, so that vectors run along them whatever the sizes of images; weights are
 # packed for that. On a GPU, threads that follow each other compute channels that do; weights are constants, and so
 # turned round while compiling. Each step leaves constants to compute. Passes that Relay's own build had, and that gain
 # nothing here, stand where they stood there.
 PASSES: Sequence[PassRow] = (
-    PassRow(2, "ShareConstants"),
-    PassRow(2, "KeepBlockQuantized"),
-    PassRow(2, "PackBlockQuantized", _cpu, _processor),
+    PassRow(1, "ShareConstants"),
+    PassRow(1, "KeepBlockQuantized"),
+    PassRow(1, "PackBlockQuantized", _cpu, _processor),
     PassRow(0, "UnpackBlockQuantized"),
-    PassRow(2, "WidenFloat16", _cpu),
-    PassRow(2, "FactorScales", _cpu_with_integer_unit, _integers),
+    PassRow(1, "WidenFloat16", _cpu),
+    PassRow(1, "FactorScales", _cpu_with_integer_unit, _integers),
     PassRow(None, "FactorScales", _source_of_c, _no_integer_unit),
     PassRow(0, "SimplifyInference"),
     PassRow(None, "EliminateCommonSubexpr"),
     PassRow(None, "CombineParallelConv2D"),
     PassRow(None, "CombineParallelDense"),
     PassRow(None, "CombineParallelBatchMatmul"),
-    PassRow(2, "FoldConstant", told=_qnn_evaluator),
+    PassRow(1, "FoldConstant", told=_qnn_evaluator),
     PassRow(None, "SimplifyExpr"),
     PassRow(None, "CanonicalizeCast"),
     PassRow(0, "FlattenAtrousConv"),
     PassRow(None, "FastMath"),
-    PassRow(2, "FloatProducts", _not_cpu),
-    PassRow(2, "LookUpFirst", _cpu),
-    PassRow(2, "FuseRecurrence", _cpu, _lanes),
-    PassRow(2, "FuseAttention", _cpu, _lanes),
-    PassRow(2, "FoldLookups", _cpu),
-    PassRow(2, "FlattenRows", _cpu_or_gpu),
-    PassRow(2, "BackwardFoldScaleAxis", told=_known_weights),
-    PassRow(2, "ForwardFoldScaleAxis"),
-    PassRow(2, "FoldConstant", told=_evaluator),
-    PassRow(2, "ConvertLayout", _cpu_or_gpu, _layouts),
-    PassRow(2, "UseIm2col", _cpu),
-    PassRow(2, "FoldConstant", _cpu_or_gpu, _evaluator),
-    PassRow(2, "UseSubpixel", _cpu, _lanes),
-    PassRow(2, "IntegerProducts", _cpu_with_integer_unit, _integers),
-    PassRow(2, "FloatProducts", _cpu),
-    PassRow(2, "FoldTransposes", _cpu),
-    PassRow(2, "SeparatePools", _cpu),
+    PassRow(1, "FloatProducts", _not_cpu),
+    PassRow(1, "LookUpFirst", _cpu),
+    PassRow(1, "FuseRecurrence", _cpu, _lanes),
+    PassRow(1, "FuseAttention", _cpu, _lanes),
+    PassRow(1, "FoldLookups", _cpu),
+    PassRow(1, "FlattenRows", _cpu_or_gpu),
+    PassRow(1, "BackwardFoldScaleAxis", told=_known_weights),
+    PassRow(1, "ForwardFoldScaleAxis"),
+    PassRow(1, "FoldConstant", told=_evaluator),
+    PassRow(1, "ConvertLayout", _cpu_or_gpu, _layouts),
+    PassRow(1, "UseIm2col", _cpu),
+    PassRow(1, "FoldConstant", _cpu_or_gpu, _evaluator),
+    PassRow(1, "UseSubpixel", _cpu, _lanes),
+    PassRow(1, "IntegerProducts", _cpu_with_integer_unit, _integers),
+    PassRow(1, "FloatProducts", _cpu),
+    PassRow(1, "FoldTransposes", _cpu),
+    PassRow(1, "SeparatePools", _cpu),
     PassRow(2, "UseWinograd", _cpu, _machine),
     PassRow(2, "PackAMXTiles", _cpu_with_matrix_unit),
-    PassRow(2, "UsePackedGemm", _cpu, _registers),
-    PassRow(2, "PackWeights", _cpu, _lanes),
-    PassRow(2, "FoldConstant", _cpu, _evaluator),
+    PassRow(1, "UsePackedGemm", _cpu, _registers),
+    PassRow(1, "PackWeights", _cpu, _lanes),
+    PassRow(1, "FoldConstant", _cpu, _evaluator),
 )
 
 
@@ -201,9 +204,9 @@ def passes_text(rows: Iterable[PassRow] = PASSES) -> str:
 
     >>> print(passes_text(PASSES[:3]))
     pass                level  on
-    ShareConstants          2  any target
-    KeepBlockQuantized      2  any target
-    PackBlockQuantized      2  cpu
+    ShareConstants          1  any target
+    KeepBlockQuantized      1  any target
+    PackBlockQuantized      1  cpu
     """
     lines = [
         (row.name, "-" if row.level is None else str(row.level), row.on.__name__.strip("_").replace("_", " "))

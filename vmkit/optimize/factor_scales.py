@@ -26,7 +26,7 @@ _LAYOUTS = {"nn.dense": "OI", "nn.conv1d": "OIW", "nn.conv2d": "OIHW"}
 _DATA = {"nn.conv1d": "NCW", "nn.conv2d": "NCHW"}
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def FactorScales(unit: IntegerUnit | None = VECTORS) -> ModuleTransform:
     """Return the pass that multiplies dequantised tensors as integers, where a target has instructions for them.
 

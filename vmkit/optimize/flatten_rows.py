@@ -13,7 +13,7 @@ __all__ = ["FlattenRows", "is_elementwise"]
 _SAME_ATTRS = ("cast", "clip", "nn.leaky_relu", "nn.layer_norm")
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def FlattenRows() -> ModuleTransform:
     """Return the pass that moves reshapes of matrices below elementwise operators.
 

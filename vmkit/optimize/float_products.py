@@ -27,7 +27,7 @@ _MOST_PARTS = 16
 _CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d")
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def FloatProducts() -> ModuleTransform:
     """Return the pass that computes int32 sums of products of 8-bit integers in float32 where that is exact.
 

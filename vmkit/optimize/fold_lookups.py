@@ -23,7 +23,7 @@ __all__ = ["FoldLookups"]
 _UNPACKING = {"bitwise_and", "right_shift"}
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def FoldLookups(largest: int = 1 << 24) -> ModuleTransform:
     """Return the pass that moves elementwise operators and dense layers from looked-up rows to constant tables.
 

@@ -11,7 +11,7 @@ from ..relay.transform.simplify.layouts import permutation
 __all__ = ["FoldTransposes"]
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def FoldTransposes() -> ModuleTransform:
     """Return the pass that takes transposes of matrices into the products that they are operands of.
 

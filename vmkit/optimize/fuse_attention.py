@@ -16,7 +16,7 @@ from .constants import number_of
 __all__ = ["FuseAttention"]
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def FuseAttention(lanes: int = 16) -> ModuleTransform:
     """Return the pass that makes ``softmax(q @ k * scale + mask) @ v`` one operator, whose scores stay in the cache.
 

@@ -18,7 +18,7 @@ from ..relay.transform.remove_unused_functions import RemoveUnusedFunctions
 __all__ = ["FuseRecurrence"]
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def FuseRecurrence(lanes: int = 16) -> ModuleTransform:
     """Return the pass that makes the loop of a recurrent layer one operator, whose steps are one kernel.
 

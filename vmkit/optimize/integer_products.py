@@ -26,7 +26,7 @@ from .constant_products import ConstantProduct, constant_product
 __all__ = ["IntegerProducts", "is_worth_it", "known_integers", "moved"]
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def IntegerProducts(unit: IntegerUnit = VECTORS) -> ModuleTransform:
     """Return the pass that computes int32 sums of products of 8-bit integers by a target's instructions.
 

@@ -10,7 +10,7 @@ from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 __all__ = ["LookUpFirst"]
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def LookUpFirst() -> ModuleTransform:
     """Return the pass that moves casts of constant tables, and what is done with one number, behind their look-up."""
     return per_function(lambda function: rewrite_typed(function, _moved))

@@ -21,7 +21,7 @@ PORTABLE = Processor(PORTABLE_VECTORS, None, None, 1, CACHES)
 _NAME, _PACKED = "nn.contrib_block_quantized_dense", "nn.contrib_block_quantized_product"
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def PackBlockQuantized(processor: Processor = PORTABLE) -> ModuleTransform:
     """Return the pass that packs constant weights of a few bits for a processor's vectors, with a bias.
 

@@ -19,7 +19,7 @@ _LAYOUTS = {
 _PART, _LONG = 4, 8  # channels summed up that are a part of a vector, and so many that sums are kept in vectors
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def PackWeights(lanes: int = 16) -> ModuleTransform:
     """Return the pass that packs the constant weights of convolutions over channels-last data and of dense layers.
 

@@ -17,7 +17,7 @@ _LESS = 2  # by which factor fewer elements have to be read: what is between the
 _OF_SEVERAL_AXES = ("nn.max_pool2d", "nn.max_pool3d", "nn.avg_pool2d", "nn.avg_pool3d")
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def SeparatePools() -> ModuleTransform:
     """Return the pass that makes pools along one axis each of a pool, where that reads few enough elements.
 

@@ -16,7 +16,7 @@ _LAYOUTS = {"nn.conv1d": ("NWC", "WIO"), "nn.conv2d": ("NHWC", "HWIO"), "nn.conv
 _FEW_CHANNELS = 32  # with more, kernels read the channels of one position at a time as well as those of a patch
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def UseIm2col() -> ModuleTransform:
     """Return the pass that makes a convolution over patches, channels last, one over single positions.
 

@@ -15,7 +15,7 @@ __all__ = ["UsePackedGemm"]
 _LONG = 64  # elements of a window
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def UsePackedGemm(lanes: int = 16, registers: int = 32) -> ModuleTransform:
     """Return the pass that computes convolutions over channels-last data as products, with what follows them.
 

@@ -24,7 +24,7 @@ Filters: TypeAlias = np.ndarray | Expr
 _RANKS = {f"nn.conv{rank}d_transpose": rank for rank in SPATIAL}
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def UseSubpixel(lanes: int = 16) -> ModuleTransform:
     """Return the pass that computes transposed convolutions as plain ones over channels-last data.
 
