@@ -21,6 +21,7 @@ from vmkit.bytecode import (
     TensorConstant,
     VMFunction,
     builtins,
+    verifier,
 )
 from vmkit.bytecode.program import VM_REGISTER, VOID_REGISTER, DTypeConstant
 from vmkit.errors import ExecutableError
@@ -228,6 +229,21 @@ def test_the_compilers_programs_pass_and_each_instruction_counts(number: int) ->
                 replace(right, instructions=without).validate()
             skipped += 1
     assert skipped
+
+
+def test_branches_one_after_another_are_followed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    choice = (If(0, 3), call(builtins.COPY, reg(0), to=3), Goto(2), call(builtins.COPY, reg(1), to=3))
+    code = (*(choice * 100), Ret(3))
+    seen: list[Instruction] = []
+    step = verifier._Following._step
+
+    def counting(self: verifier._Following, instruction: Instruction, state: verifier._State) -> str:
+        seen.append(instruction)
+        return step(self, instruction, state)
+
+    monkeypatch.setattr(verifier._Following, "_step", counting)
+    program(*code).validate()
+    assert len(seen) == len(code)
 
 
 def test_mutated_programs_end_in_errors_alone() -> None:

@@ -10,6 +10,7 @@ they need there is compared with what the program makes (see :mod:`vmkit.values.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -116,13 +117,19 @@ class _Following:
         self.code = program.code(function)
 
     def problem(self) -> tuple[int, str] | None:
-        """Follow every path until what registers hold at each join does not change any more."""
+        """Follow every path until what registers hold at each join does not change any more.
+
+        Of the joins that wait the first in the code goes on: both branches of an ``If`` have then arrived behind it. In
+        another order each of many branches one after another would have all behind it followed once more.
+        """
         given: _State = dict.fromkeys(range(self.function.num_args), _ANYTHING)
         joins = _targets(self.code)
         known: dict[int, _State] = {0: given}
         waiting = [0]
         while waiting:
-            at = waiting.pop()
+            at = heapq.heappop(waiting)
+            if waiting and waiting[0] == at:
+                continue
             state = dict(known[at])
             while True:
                 instruction = self.code[at]
@@ -145,12 +152,12 @@ class _Following:
         before = known.get(place)
         if before is None:
             known[place] = dict(state)
-            waiting.append(place)
+            heapq.heappush(waiting, place)
             return
         both = {r: kind if state[r] == kind else _ANYTHING for r, kind in before.items() if r in state}
         if both != before:
             known[place] = both
-            waiting.append(place)
+            heapq.heappush(waiting, place)
 
     def _step(self, instruction: Instruction, state: _State) -> str:
         """Return what is wrong with an instruction; change what registers hold to what they hold after it."""
