@@ -20,7 +20,7 @@ from ..bytecode.outside_constants import put_back, taken_out
 from ..cache.kernels import Kernels
 from ..executable.executable import Parts
 from ..relax.alignment import expecting_elements
-from ..relax.branches import outline_branches
+from ..relax.branches import branches_apart, branches_back, outline_branches
 from ..relax.dataflow import isolate_definitions
 from ..relax.dead_code import eliminate_dead_code
 from ..relax.fusion import fuse_operators
@@ -98,6 +98,7 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
         relax.backend.DispatchSampling(),
         relax.backend.DispatchSortScan(),
         transform.ConvertToDataflow(1),
+        branches_apart(),
         transform.LegalizeOps(LEGALIZATIONS),
         transform.AnnotateTIROpPattern(),
         eliminate_dead_code(),
@@ -105,7 +106,7 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
     ]
     if options.runs("FuseOps", 1):
         passes += [fuse_operators(), _fuse_kernels()]
-    passes += [views_of_reshapes(), eliminate_dead_code()]
+    passes += [branches_back(), views_of_reshapes(), eliminate_dead_code()]
     if options.runs("NameSizes", 1):
         passes.append(name_sizes())
     with target:

@@ -20,6 +20,7 @@ from .._tvm.running import array_items
 __all__ = [
     "Reads",
     "allocation",
+    "are_same",
     "bindings_of",
     "function_pass",
     "on_bindings",
@@ -79,8 +80,8 @@ def on_bindings(sequence: relax.SeqExpr, change: Callable[[relax.Binding], Itera
     for block in before:
         bindings = array_items(block.bindings)
         made = [new for binding in bindings for new in change(binding)]
-        blocks.append(block if _are_same(made, bindings) else type(block)(made))
-    if _are_same(blocks, before):
+        blocks.append(block if are_same(made, bindings) else type(block)(made))
+    if are_same(blocks, before):
         return sequence
     # TVM finds a function by its hash, which another type that the sequence gets only later would change.
     return retyped(relax.SeqExpr(blocks, sequence.body), sequence.ty)
@@ -103,7 +104,7 @@ def with_branches(
         return binding
     before = [branch.cond, branch.true_branch, branch.false_branch]
     parts = [branch.cond if condition is None else condition, *map(change, before[1:])]
-    if _are_same(parts, before):
+    if are_same(parts, before):
         return binding
     return relax.VarBinding(binding.var, retyped(relax.If(*parts), branch.ty))
 
@@ -168,5 +169,6 @@ def allocation(tensor: relax.Var, size: tirx.Expr, storage: str = "storage") -> 
     ]
 
 
-def _are_same(made: Sequence[ir.Node], before: Sequence[ir.Node]) -> bool:
+def are_same(made: Sequence[ir.Node], before: Sequence[ir.Node]) -> bool:
+    """Say whether nodes are those that stood there before, each the same object."""
     return len(made) == len(before) and all(a.same_as(b) for a, b in zip(made, before, strict=True))
