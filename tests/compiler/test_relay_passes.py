@@ -9,7 +9,6 @@ import tvm
 import vmkit
 from tests.relay.transform.passes import operators
 from vmkit import relay
-from vmkit.compiler.options import CompilerOptions
 from vmkit.compiler.relay_passes import PASSES, passes_for, passes_text
 from vmkit.compiler.stages import evaluate
 from vmkit.relay.transform import registry
@@ -50,33 +49,8 @@ def test_the_table_says_where_each_pass_runs() -> None:
     assert lines[0].split() == ["pass", "level", "on"]
     assert len(lines) == len(PASSES) + 1
     assert [line.split(maxsplit=2) for line in lines if line.startswith("PackAMXTiles")] == [
-        ["PackAMXTiles", "2", "cpu with matrix unit"]
+        ["PackAMXTiles", "1", "cpu with matrix unit"]
     ]
-
-
-def test_levels_differ_by_what_computes_sums_in_another_way() -> None:
-    rows = passes_for(canonical_target("llvm -mcpu=sapphirerapids").primary, evaluate)
-    by_level = {
-        level: [each.info.name for its, each in rows if CompilerOptions(opt_level=level).runs(each.info.name, its)]
-        for level in range(5)
-    }
-    assert by_level[0] == ["UnpackBlockQuantized", "SimplifyInference", "FlattenAtrousConv"]
-    assert [name for name in by_level[2] if name not in by_level[1]] == ["UseWinograd", "PackAMXTiles"]
-    assert by_level[2] == by_level[3] == by_level[4]
-
-
-@pytest.mark.parametrize("level", range(5))
-def test_a_convolution_at_each_level(level: int) -> None:
-    x = np.random.default_rng(5).standard_normal((1, 16, 12, 12)).astype("float32")
-    weight = np.random.default_rng(6).standard_normal((24, 16, 3, 3)).astype("float32")
-    data = relay.var("x", shape=(1, 16, 12, 12))
-    convolution = relay.nn.conv2d(data, relay.const(weight), padding=(1, 1))
-    mod = tvm.IRModule({"main": relay.Function([data], relay.nn.relu(convolution))})
-    with vmkit.PassContext(opt_level=level):
-        executable = vmkit.compile(mod)
-    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), (2, 3))
-    expected = np.maximum(np.einsum("nchwij,ocij->nohw", windows, weight), 0)
-    np.testing.assert_allclose(vmkit.VirtualMachine(executable, "cpu").run(x).numpy(), expected, rtol=1e-3, atol=1e-4)
 
 
 def test_passes_of_relay_that_run_where_they_are_required() -> None:
@@ -94,3 +68,55 @@ def test_passes_of_relay_that_run_where_they_are_required() -> None:
     ]  # fmt: skip
     value = np.linspace(-3, 3, 6, dtype="float32").reshape(2, 3)
     np.testing.assert_allclose(machine.run(value).numpy(), 2 * np.exp(value), rtol=1e-3)
+
+
+def test_the_first_level_leaves_out_what_costs_more_than_a_network_can_afford() -> None:
+    assert {row.name for row in PASSES if (row.level or 0) > 1} == {"UseWinograd"}
+
+
+def test_passes_of_the_optimizer_are_registered_at_the_level_of_their_row() -> None:
+    own = [row for row in PASSES if registry.PASSES[row.name].__module__.startswith("vmkit.optimize.")]
+    target = canonical_target("llvm -mcpu=sapphirerapids").primary
+    levels = {(r.name, registry.PASSES[r.name](**r.told(target, evaluate)).info.opt_level, r.level) for r in own}
+    assert "UsePackedGemm" in {name for name, _, _ in levels}
+    assert [row for row in levels if row[2] is not None and row[1] != row[2]] == []
+
+
+def network() -> tuple[relay.Function, dict[str, np.ndarray], np.ndarray]:
+    """Return a convolution, its scale and offset, a product and a softmax; inputs, and what numpy makes of them."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(1, 32, 30, 30)).astype("float32")
+    weight = (random.normal(size=(32, 32, 3, 3)) / 17).astype("float32")
+    scale, offset = random.uniform(0.5, 1.5, (2, 32, 1, 1)).astype("float32")
+    dense = (random.normal(size=(10, 32)) / 6).astype("float32")
+    given = relay.var("x", shape=x.shape)
+    y = relay.nn.conv2d(given, relay.const(weight), padding=(1, 1), channels=32, kernel_size=(3, 3))
+    y = relay.nn.relu(y * relay.const(scale) + relay.const(offset))
+    y = relay.nn.softmax(relay.nn.dense(relay.nn.batch_flatten(relay.nn.global_avg_pool2d(y)), relay.const(dense)))
+    padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    convolved = np.einsum("nchwij,ocij->nohw", windows.astype("float64"), weight)
+    sums = np.maximum(convolved * scale + offset, 0).mean(axis=(2, 3)) @ dense.T
+    powers = np.exp(sums - sums.max())
+    return relay.Function([given], y), {"x": x}, powers / powers.sum()
+
+
+@pytest.mark.parametrize("level", range(5))
+def test_values_are_the_same_at_every_level(level: int) -> None:
+    function, inputs, expected = network()
+    with vmkit.PassContext(opt_level=level):
+        machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function})), "cpu")
+    np.testing.assert_allclose(machine.run(**inputs).numpy(), expected, rtol=1e-3, atol=1e-4)
+
+
+def test_what_each_level_makes_of_a_convolution() -> None:
+    function, _, _ = network()
+    made = []
+    for level in range(5):
+        with vmkit.PassContext(opt_level=level):
+            optimized, _ = vmkit.VMCompiler().optimize(tvm.IRModule({"main": function}), "llvm -mcpu=znver4")
+        made.append(next(name for name in operators(optimized["main"]) if "conv2d" in name or "gemm" in name))
+    plain, packed, *tiles = made
+    assert plain == "nn.conv2d"
+    assert packed not in (plain, tiles[0]) and "winograd" not in packed
+    assert tiles == ["nn.contrib_conv2d_winograd_fused"] * 3

@@ -104,7 +104,7 @@ def PassContext(
     Parameters
     ----------
     opt_level : int
-        0 to 4.
+        0 to 4; the README's table of optimisation levels says what each makes.
     required_pass, disabled_pass : iterable of str, optional
         Names of passes; old ``tir.*`` names are translated. A pass of Relay's that vmkit does not have may be disabled.
     instruments : sequence of PassInstrument, optional

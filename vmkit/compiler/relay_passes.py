@@ -138,9 +138,6 @@ class PassRow:
     told: Callable[[Target, Evaluate], Options] = _nothing
 
 
-# Level 0 has what programs cannot be lowered well without, and is for looking at what passes do. From level 1 on a
-# program is fast. Level 2, the default, adds what computes float32 sums in another way. No row is of a higher level.
-#
 # On a CPU, channels come last in memory, so that vectors run along them whatever the sizes of images; weights are
 # packed for that. On a GPU, threads that follow each other compute channels that do; weights are constants, and so
 # turned round while compiling. Each step leaves constants to compute. Passes that Relay's own build had, and that gain
@@ -181,7 +178,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "FoldTransposes", _cpu),
     PassRow(1, "SeparatePools", _cpu),
     PassRow(2, "UseWinograd", _cpu, _machine),
-    PassRow(2, "PackAMXTiles", _cpu_with_matrix_unit),
+    PassRow(1, "PackAMXTiles", _cpu_with_matrix_unit),
     PassRow(1, "UsePackedGemm", _cpu, _registers),
     PassRow(1, "PackWeights", _cpu, _lanes),
     PassRow(1, "FoldConstant", _cpu, _evaluator),

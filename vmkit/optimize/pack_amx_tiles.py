@@ -25,7 +25,7 @@ _PRODUCTS = 1 << 20  # for which the unit is worth the splitting of data
 _GUESS = 16  # for a number of positions that is not known
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def PackAMXTiles() -> ModuleTransform:
     """Return the pass that gives convolutions over channels-last data, and dense layers, to AMX.
 

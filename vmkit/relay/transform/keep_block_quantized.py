@@ -22,7 +22,7 @@ _BLOCKS = (128, 64, 32, 16)
 Array = np.ndarray[Any, Any]
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def KeepBlockQuantized() -> ModuleTransform:
     """Return the pass by which dense layers, and look-ups of rows, read constants of a few bits as they are.
 

@@ -51,7 +51,7 @@ _OTHER_MOVES = frozenset(("copy", "dyn.reshape", "scatter_elements", "scatter_nd
 _CHECKS = frozenset(("dyn.require", "require"))
 
 
-@relay_pass(opt_level=2)
+@relay_pass(opt_level=1)
 def WidenFloat16() -> ModuleTransform:
     """Return the pass that computes in float32 what a program computes in float16.
 
