@@ -97,3 +97,21 @@ def test_boxes_that_are_left() -> None:
          "least": np.array([s], "float32")}
         for k, i, s in feeds
     ])  # fmt: skip
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 600])
+def test_many_boxes_of_which_many_are_left(count: int) -> None:
+    inputs = {"boxes": ([2, "k", 4], "float32"), "scores": ([2, 3, "k"], "float32")}
+    limits = {"limit": ([1], "int64"), "iou": ([1], "float32"), "least": ([1], "float32")}
+    proto = model([node("NonMaxSuppression", "boxes scores limit iou least", "a")], inputs | limits, "a", opset=11)
+    random = np.random.default_rng(count)
+    corner = random.uniform(-1, 1, (2, count, 2))
+    corners = np.concatenate([corner, corner + random.uniform(-0.2, 0.2, (2, count, 2))], 2).astype("float32")
+    corners[:, 1::7] = corners[:, :-1:7]
+    scores = (random.permuted(np.arange(6 * count)).reshape(2, 3, count) / (3 * count) - 1).astype("float32")
+    scores[0, 0, ::5] = np.inf if count == 1 else scores[0, 0, ::5]
+    check(proto, *[
+        {"boxes": corners, "scores": scores, "limit": np.array([k]), "iou": np.array([i], "float32"),
+         "least": np.array([s], "float32")}
+        for k, i, s in [(count, 0.5, -2.0), (40, 0.2, 0.0), (count, 0.9, 0.5), (1, 0.1, -1.0)]
+    ])  # fmt: skip

@@ -22,18 +22,21 @@ if TYPE_CHECKING:
     from ...lower.context import LowerContext
 
 __all__ = [
+    "area",
     "copy_row",
     "count_of",
     "descending",
     "fill_row",
     "number",
     "overlap",
+    "overlap_of_sides",
     "require_boxes",
     "require_column",
     "require_columns",
     "require_scores",
     "same_dim",
     "scalar",
+    "sides",
     "wider",
 ]
 
@@ -84,16 +87,29 @@ def overlap(a: Sequence[tirx.Expr], b: Sequence[tirx.Expr]) -> tirx.Expr:
 
     It is 0 where the union has no area.
     """
+    a, b = sides(a), sides(b)
+    return T.bind(overlap_of_sides(a, b, area(a), area(b)))
+
+
+def overlap_of_sides(a: Sequence[tirx.Expr], b: Sequence[tirx.Expr], area_a: tirx.Expr, area_b: tirx.Expr) -> tirx.Expr:
+    """Return what `overlap` does of boxes whose `sides` and areas are known."""
     zero = tirx.const(0, str(a[0].ty.dtype))
-    (al, at, ar, ab), (bl, bt, br, bb) = _sides(a), _sides(b)
+    (al, at, ar, ab), (bl, bt, br, bb) = a, b
     width = tirx.max(zero, tirx.min(ar, br) - tirx.max(al, bl))
     height = tirx.max(zero, tirx.min(ab, bb) - tirx.max(at, bt))
     both = T.bind(height * width)
-    union = T.bind((ar - al) * (ab - at) + (br - bl) * (bb - bt) - both)
-    return T.bind(tirx.Select(union <= zero, zero, both / union))
+    union = T.bind(area_a + area_b - both)
+    return tirx.Select(union <= zero, zero, both / union)
 
 
-def _sides(box: Sequence[tirx.Expr]) -> list[tirx.Expr]:
+def area(box: Sequence[tirx.Expr]) -> tirx.Expr:
+    """Return the area of a box given by its `sides`."""
+    left, top, right, bottom = box
+    return (right - left) * (bottom - top)
+
+
+def sides(box: Sequence[tirx.Expr]) -> list[tirx.Expr]:
+    """Return the lower and the higher coordinates of a box given by two opposite corners."""
     x0, y0, x1, y1 = box
     return [T.bind(v) for v in (tirx.min(x0, x1), tirx.min(y0, y1), tirx.max(x0, x1), tirx.max(y0, y1))]
 
