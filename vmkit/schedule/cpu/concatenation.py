@@ -24,6 +24,7 @@ from .elementwise import PARALLEL_SIZE, sharing
 __all__ = ["RULE", "Decisions", "with_split_loops"]
 
 _KEY = "vmkit.split"
+_SHORTEST, _LONGEST = 4, 64  # elements of a part that are one vector, which LLVM cuts into those of the target
 _MOST = 32  # split loops that are worth a copy of the code each
 
 
@@ -100,7 +101,9 @@ def _part(loop: tirx.For, first: int, end: int) -> tirx.For:
     body = replaced(body, {loop.loop_var: place})
     annotations = unmarked(loop, _KEY)
     size = tirx.IntImm(dtype, end - first)
-    return tirx.For(var, tirx.IntImm(dtype, 0), size, loop.kind, copied(body), loop.thread_binding, annotations)
+    # LLVM unrolls a loop of so few iterations before it makes vectors, and does not always find them then.
+    kind = tirx.ForKind.VECTORIZED if _SHORTEST <= end - first <= _LONGEST else loop.kind
+    return tirx.For(var, tirx.IntImm(dtype, 0), size, kind, copied(body), loop.thread_binding, annotations)
 
 
 def _cuts(block: s_tir.SBlock) -> list[int]:

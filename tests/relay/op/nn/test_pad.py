@@ -93,3 +93,26 @@ def test_the_value_may_be_a_vector_of_one_element() -> None:
     three, four = (np.array([n, 1, 1, n, n], "float32") for n in (3, 4))
     arrays = np.ones(2, "float32"), np.array([[1, 2]]), np.array([4], "float32")
     assert_same(run(*arrays), (three, four, three, four))
+
+
+@pytest.mark.parametrize("mode", ["edge", "reflect"])
+@pytest.mark.parametrize(
+    "widths",
+    [
+        [[0, 0], [0, 0], [3, 3]],
+        [[0, 0], [2, 1], [0, 5]],
+        [[0, 0], [2, 1], [4, 0]],
+        [[1, 0], [0, 0], [0, 0]],
+        [[0, 0], [0, 0], [23, 23]],
+        [[0, 0], [0, -2], [-1, 5]],
+        [[0, 0], [0, 0], [-3, -4]],
+    ],
+)
+@pytest.mark.parametrize("batch", [2, Any_()])
+def test_lines_are_mirrored_at_their_ends_alone(batch: Any, widths: list[list[int]], mode: str) -> None:
+    for dtype in ("float32", "int8", "float16"):
+        x = var("x", shape=(batch, 5, 24), dtype=dtype)
+        given = numbers(2, 5, 24).astype(dtype)
+        padded = np.pad(given, [[max(before, 0), max(after, 0)] for before, after in widths], mode=mode)
+        taken = tuple(slice(-min(b, 0), size + min(a, 0)) for (b, a), size in zip(widths, padded.shape, strict=True))
+        assert_same(compiled([x], nn.pad(x, widths, pad_mode=mode))(given), padded[taken])

@@ -105,9 +105,18 @@ def _padded(
         if mode == "constant":
             tests = [c for p in touched for c in (at[p] >= 0, at[p] < data.shape[p])]
             return tirx.if_then_else(tirx.all(*tests), data(*at), value().astype(dtype)) if tests else data(*at)
+        mirrored = list(at)
         for p in touched:
-            at[p] = _MIRRORS[mode](at[p], data.shape[p], _mirrors_once(data.shape[p], before[p], shape[p]))
-        return data(*at)
+            once = _mirrors_once(data.shape[p], before[p], shape[p])
+            mirrored[p] = _MIRRORS[mode](at[p], data.shape[p], once)
+        last = len(shape) - 1
+        if last not in touched or not _mirrors_once(data.shape[last], before[last], shape[last]):
+            return data(*mirrored)
+        # Lines whose elements choose by their place are split there, so that what is between is copied by vectors.
+        outside, inside = data(*mirrored), data(*mirrored[:-1], at[-1])
+        end = dims.as_expr(dims.simplify(before[last] + data.shape[last]))
+        inner = tirx.if_then_else(before[last] <= index[last], inside, outside) if before[last] > 0 else inside
+        return tirx.if_then_else(end <= index[last], outside, inner)
 
     return te.compute([dims.as_expr(d) for d in shape], element, name="T_pad")
 
