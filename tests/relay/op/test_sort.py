@@ -170,3 +170,27 @@ def test_of_no_elements_none_are_the_best() -> None:
     x = var("x", shape=(relay.Any(), 0))
     best, where = compiled([x], *relay.topk(x, 0))(np.zeros((2, 0), "float32"))
     assert best.shape == where.shape == (2, 0)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bool", "int8", "uint8", "int32", "uint32", "int64", "float16", "float32", "float64"]
+)
+def test_any_part_of_a_line_is_taken_in_order(dtype: str, dim: Any) -> None:
+    random = np.random.default_rng(0)
+    values = random.integers(0, 2 if dtype == "bool" else 100, (3, 200, 2)).astype(dtype)
+    if dtype not in ("bool", "uint8", "uint32"):
+        values[0] = -values[0]
+    if dtype.startswith("float"):
+        values[1, ::5], values[1, 1::9], values[2, ::7], values[2, 1::7] = np.nan, -np.inf, -0.0, 0.0
+    counts = (1, 12, 13, 100, 200)
+    x = var("x", shape=(3, dim(200), 2), dtype=dtype)
+    for is_ascend in (False, True):
+        tops = [part for k in counts for part in relay.topk(x, k, axis=1, is_ascend=is_ascend)]
+        found = compiled([x], *tops)(values)
+        keys = values.astype("float64")
+        # NaN is greater than every number; equal elements keep their order.
+        ranked = np.where(np.isnan(keys), 1000, np.clip(keys, -500, 500))
+        order = np.argsort(ranked if is_ascend else -ranked, 1, kind="stable")
+        for at, k in enumerate(counts):
+            np.testing.assert_array_equal(found[2 * at + 1], order[:, :k])
+            np.testing.assert_array_equal(found[2 * at], np.take_along_axis(values, order[:, :k], 1))

@@ -1,16 +1,21 @@
-"""The k best elements along an axis, in order: a heap of those found so far, the worst of them at its root."""
+"""The k best elements along an axis, in order.
+
+Few of many are found by a heap of those found so far, the worst of them at its root: most elements are no more than
+compared with it. Where a good part of a line is taken, all of it is sorted by digits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tvm import relax, te, tirx
+from tvm import DataType, relax, te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from ..ir import dims
 from ..ir.types import Dim
-from .kernel import const, grid, loops
+from .digit_sort import DIGITS, DigitSort, digits_of, ordered_bits
+from .kernel import Result, as_index, const, grid, loops
 from .ordering import has_nan, keys_of_floats
 from .registry import OpPattern
 
@@ -20,8 +25,12 @@ if TYPE_CHECKING:
 __all__ = ["best_along"]
 
 # What has no comparisons of its own is compared as something that holds all of its values.
+_BITS = 32
+"""What a word has for a position where the numbers leave as much of it."""
 _COMPARED_AS = {"bool": "int8"}
 _WIDER = {"bfloat16": "float32", "float16": "float32"}
+_PART = 16
+"""A line is sorted if no less than one in so many of its elements is taken."""
 
 
 def best_along(
@@ -54,12 +63,63 @@ def _best(context: LowerContext, data: relax.Expr, axis: int, k: Dim, smallest: 
     dtype = str(data.ty.dtype)
     whole = [*shape[:axis], k, *shape[axis + 1 :]]
 
-    def body(outputs: list[tirx.Buffer], source: tirx.Buffer, sizes: list[tirx.Expr]) -> None:
-        with grid([source.shape[d] for d in range(len(shape)) if d != axis]) as rest:
-            _Heap(outputs, source, sizes[0], lambda i: (*rest[:axis], i, *rest[axis:]), smallest).run(axis)
+    length = shape[axis]
+    are_fixed = isinstance(k, int) and isinstance(length, int)
+    sorts = not are_fixed or k * _PART >= length
+    packed = DataType(dtype).bits <= _BITS
+    # The words of a line and, where these leave no room for them, its positions.
+    scratch: list[Result] = [([2, length], "uint64"), ([DIGITS], "int64")] if sorts else []
+    scratch += [([2, length], "int32")] if sorts and not packed else []
 
-    values, positions = loops(context, [(whole, dtype), (whole, "int32")], body, data, [k], name="topk")
-    return values, positions
+    def body(outputs: list[tirx.Buffer], source: tirx.Buffer, sizes: list[tirx.Expr]) -> None:
+        size, count = source.shape[axis], sizes[0]
+        results, own = outputs[:2], outputs[2:]
+        with grid([source.shape[d] for d in range(len(shape)) if d != axis]) as rest:
+
+            def at(i: tirx.Expr) -> tuple[tirx.Expr, ...]:
+                return (*rest[:axis], i, *rest[axis:])
+
+            if not sorts:
+                _Heap(results, source, count, at, smallest).run(axis)
+            elif are_fixed:
+                _sort_line(results, source, own, (count, size), at, smallest)
+            else:
+                with T.If(count * _PART >= size):
+                    with T.Then():
+                        _sort_line(results, source, own, (count, size), at, smallest)
+                    with T.Else():
+                        _Heap(results, source, count, at, smallest).run(axis)
+
+    made = loops(context, [(whole, dtype), (whole, "int32"), *scratch], body, data, [k], name="topk")
+    return made[0], made[1]
+
+
+def _sort_line(
+    results: Sequence[tirx.Buffer],
+    source: tirx.Buffer,
+    scratch: Sequence[tirx.Buffer],
+    sizes: tuple[tirx.Expr, tirx.Expr],
+    at: Callable[[tirx.Expr], tuple[tirx.Expr, ...]],
+    smallest: bool,
+) -> None:
+    """Write the first elements of a line of a tensor after it is sorted, and their positions."""
+    (values, positions), (words, counts, *carried), (k, length) = results, scratch, sizes
+    dtype = str(source.dtype)
+    digits, low = digits_of(dtype), tirx.const((1 << _BITS) - 1, "uint64")
+    turned = tirx.const(0, "uint64") if smallest else tirx.max_value("uint64")
+    with grid([length]) as (i,):
+        word = ordered_bits(source[at(i)]) ^ turned
+        if carried:
+            T.buffer_store(carried[0], i.astype("int32"), [const(0), i])
+        else:
+            word = (word << tirx.const(_BITS, "uint64")) | i.astype("uint64")
+            digits = range(_BITS // 8, _BITS // 8 + len(digits_of(dtype)))
+        T.buffer_store(words, word, [const(0), i])
+    half = DigitSort(words, carried[0] if carried else None, counts).run(length, digits)
+    with grid([k]) as (i,):
+        place = T.bind(as_index(carried[0][half, i] if carried else words[half, i] & low))
+        T.buffer_store(values, source[at(place)], list(at(i)))
+        T.buffer_store(positions, place.astype("int32"), list(at(i)))
 
 
 class _Heap:
