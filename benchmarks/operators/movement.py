@@ -15,6 +15,13 @@ for _perm in ((0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3), (3, 2, 1, 0)):
     case("Transpose", floats(4, 32, 48, 64), label="".join(map(str, _perm)), perm=_perm)
 case("Transpose", floats(1024, 1024), label="1024x1024", perm=(1, 0))
 case("Transpose", floats(16, 128), label="16x128", perm=(1, 0))
+for _perm in ((0, 2, 1), (1, 0, 2), (2, 0, 1), (2, 1, 0), (1, 2, 0)):
+    case("Transpose", floats(64, 128, 96), label=f"{''.join(map(str, _perm))} of 64x128x96", perm=_perm)
+for _perm in ((0, 3, 1, 4, 2), (4, 3, 2, 1, 0), (0, 1, 4, 2, 3)):
+    case("Transpose", floats(2, 8, 16, 32, 24), label="".join(map(str, _perm)), perm=_perm)
+for _dtype in ("float16", "int8", "int64"):
+    _made = (floats if _dtype == "float16" else integers)(4, 64, 56, 56, dtype=_dtype)
+    case("Transpose", _made, label=f"0231, {_dtype}", perm=(0, 2, 3, 1))
 for _axis in (0, 1):
     case("Concat", *[floats(256, 256)] * 4, label=f"axis {_axis}", axis=_axis)
     case("Split", floats(256, 1024), label=f"axis {_axis}", axis=_axis, num_outputs=4, outputs=4, free=())
@@ -29,6 +36,19 @@ case("Slice", floats(256, 1024), label="columns", constants={1: _list(100), 2: _
 case("Slice", floats(256, 1024), label="by 2", constants={1: _list(0), 2: _list(1024), 3: _list(1), 4: _list(2)})
 case("Pad", floats(1, 64, 56, 56), label="constant", constants={1: _list(0, 0, 1, 1, 0, 0, 1, 1)})
 case("Pad", floats(1, 64, 56, 56), label="reflect", mode="reflect", constants={1: _list(0, 0, 1, 1, 0, 0, 1, 1)})
+for _mode in ("reflect", "edge", "wrap"):
+    case("Pad", floats(1, 3, 224, 224), label=f"{_mode} by 3", mode=_mode, constants={1: _list(0, 0, 3, 3, 0, 0, 3, 3)})
+    case("Pad", floats(1, 1, 16000), label=f"{_mode} by 200", mode=_mode, constants={1: _list(0, 0, 200, 0, 0, 200)})
+case("Pad", floats(8, 64, 14, 14), label="reflect 14x14", mode="reflect", constants={1: _list(0, 0, 1, 1, 0, 0, 1, 1)})
+for _reduction in ("add", "max"):
+    _at, _new = integers(1000, 256, high=256), floats(1000, 256)
+    _rest = {"label": _reduction, "reduction": _reduction, "opset": 18}
+    case("ScatterElements", floats(1000, 256), _at, _new, axis=1, **_rest)
+    case("ScatterND", floats(1000, 64), integers(200, 1, high=1000), floats(200, 64), free=(), **_rest)
+case("GatherND", floats(8, 1000, 64), integers(8, 100, 1, high=1000), label="of a batch", free=(), batch_dims=1)
+case("Slice", floats(64, 56, 56), label="backwards", constants={1: _list(-1), 2: _list(-99), 3: _list(2), 4: _list(-1)})
+case("Concat", floats(1000, 3), floats(1000, 5), floats(1000, 1), label="narrow", axis=1)
+case("Where", integers(512, 1, high=2, dtype="bool"), floats(512, 512), floats(1, 512), label="of a row", free=())
 case("Expand", floats(64, 1, 64), label="64x256x64", constants={1: _list(64, 256, 64)}, free=())
 case("Tile", floats(64, 256), label="4x2", constants={1: _list(4, 2)})
 case("Trilu", floats(8, 256, 256), label="lower", upper=0)
@@ -69,19 +89,34 @@ case(
 )
 
 
-def _boxes(random: np.random.Generator) -> np.ndarray:
-    corner = random.uniform(0, 0.8, (1, 1000, 2))
-    return np.concatenate([corner, corner + random.uniform(0.05, 0.2, (1, 1000, 2))], 2).astype("float32")
+def _boxes(batch: int, count: int) -> Make:
+    def draw(random: np.random.Generator) -> np.ndarray:
+        corner = random.uniform(0, 0.8, (batch, count, 2))
+        return np.concatenate([corner, corner + random.uniform(0.05, 0.2, corner.shape)], 2).astype("float32")
+
+    return draw
 
 
-case(
-    "NonMaxSuppression",
-    _boxes,
-    floats(1, 8, 1000, low=0),
-    label="1000 boxes, 8 classes",
-    constants={2: lambda _: np.int64(100), 3: lambda _: np.float32(0.5), 4: lambda _: np.float32(0.3)},
-    free=(),
-)
+# Boxes, classes, how many are left of a class, and the least score of a box.
+for _count, _classes, _most, _score in (
+    (1000, 8, 100, 0.3),
+    (8400, 1, 300, 0.25),
+    (2000, 80, 100, 0.5),
+    (5000, 1, 1000, 0),
+):
+    _limits: dict[int, Make] = {
+        2: _list(_most),
+        3: _list(0.5, dtype="float32"),
+        4: _list(_score, dtype="float32"),
+    }
+    case(
+        "NonMaxSuppression",
+        _boxes(1, _count),
+        floats(1, _classes, _count, low=0),
+        label=f"{_count} boxes, {_classes} classes",
+        constants=_limits,
+        free=(),
+    )
 case("DFT", floats(1, 512, 1), label="512", constants={1: lambda _: np.int64(512), 2: lambda _: np.int64(1)}, free=())
 case(
     "STFT",
