@@ -146,3 +146,17 @@ def test_a_loop_in_a_loop_is_one_call_of_the_outer() -> None:
     )
     assert Compiled(proto).executable.bytecode.count("invoke_packed kernel_loop") == 1
     check(proto, *[{"n": np.array(n, "int64"), "p": array(3)} for n in (0, 1, 6)])
+
+
+def test_a_scan_of_a_sequence_of_any_length_is_one_call() -> None:
+    """Its slices are known to be inside the sequence: no check of that stands in an iteration."""
+    body = graph([node("Add", "s row", "a"), node("Tanh", "a", "t"), node("Identity", "t", "out")], {
+        "s": (["b", 3], "float32"), "row": (["b", 3], "float32"),
+    }, "t out")  # fmt: skip
+    proto = model(
+        [node("Scan", "p x", "last y", body=body, num_scan_inputs=1)],
+        {"p": (["b", 3], "float32"), "x": (["n", "b", 3], "float32")},
+        "last y",
+    )
+    assert runs_as_one(Compiled(proto).executable)
+    check(proto, *[{"p": array(b, 3), "x": array(n, b, 3)} for n, b in ((1, 1), (5, 2), (9, 1), (2, 4))])

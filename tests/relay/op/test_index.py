@@ -65,6 +65,13 @@ def test_reading_from_nothing_is_an_error() -> None:
         run(data(0), np.zeros(1, "int32"))
 
 
+def test_reading_fast_from_nothing_gives_zeros() -> None:
+    x, i = var("x", shape=(relay.Any(), 4)), var("i", shape=(relay.Any(),), dtype="int32")
+    run, given = compiled([x, i], relay.take(x, i, 0, mode="fast")), data(3)
+    np.testing.assert_array_equal(run(given, np.array([2, 0, -5, 9], "int32")), given[[2, 0, 0, 2]])
+    np.testing.assert_array_equal(run(data(0), np.array([0, 7], "int32")), np.zeros((2, 4)))
+
+
 def scattered(x: np.ndarray, i: np.ndarray, u: np.ndarray, add: bool) -> np.ndarray:
     x = x.copy()
     for (row, column), k in np.ndenumerate(i):

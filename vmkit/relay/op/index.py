@@ -69,7 +69,8 @@ class Take:
     """The elements (or slices along axis) of the input at indices.
 
     Without axis the input is read as a vector. Indices outside are moved to the nearest edge in mode "clip", so that a
-    negative one is 0, and counted around in mode "wrap"; mode "fast" is for indices that are inside, and is safe here.
+    negative one is 0, and counted around in mode "wrap". Mode "fast" is for indices that are inside: others are moved
+    to the edge, too, but whether there are elements at all is not checked, and zeros are read where there are none.
     """
 
     @staticmethod
@@ -108,13 +109,17 @@ class Take:
             message = f"take: batch dimension {k} is {{actual}} in indices and {{expected}} in data"
             context.require_equal(index_shape[k], shape[k], message)
         whole = [*shape[:axis], *index_shape[batch:], *shape[axis + 1 :]]
-        _require_elements(context, [shape[axis]], whole)
+        if attrs.mode != "fast":
+            _require_elements(context, [shape[axis]], whole)
         count = len(index_shape) - batch
 
         def element(i: tuple[tirx.Expr, ...], data: te.Tensor, indices: te.Tensor) -> tirx.Expr:
             position, extent = as_index(indices(*i[:batch], *i[axis : axis + count])), data.shape[axis]
             position = tirx.floormod(position, extent) if attrs.mode == "wrap" else inside(position, extent)
-            return data(*i[:axis], position, *i[axis + count :])
+            value = data(*i[:axis], position, *i[axis + count :])
+            if attrs.mode != "fast" or isinstance(extent, tirx.IntImm):
+                return value
+            return tirx.if_then_else(extent > 0, value, tirx.const(0, data.dtype))
 
         return indexed(context, whole, element, data, indices)
 

@@ -199,7 +199,7 @@ def _loop(layer: Layer, x: Expr, state: list[Expr], lengths: Expr | None, is_rev
     inner.weights = dict(zip(names, rest, strict=False))
     limits = rest[len(names)] if lengths is not None else None
     one = ctx.constant(1, "int64")
-    row = relay.take(rows, position, axis=0)
+    row = relay.take(rows, position, axis=0, mode="fast")
     at = position if limits is None else relay.cast(position, ctx.dtype(limits))
     output, new = _step(inner, row, list(states), limits, at)
     result = TupleType([row_type, *[s.checked_type_ for s in states]])

@@ -158,7 +158,7 @@ def _slice(scope: Scope, x: Expr, name: str, axis: int, position: Expr, end: Exp
     if end is not None:
         last = relay.subtract(scope.take(end, "end"), constant(np.int64(1)))
         at = relay.maximum(relay.subtract(last, position), constant(np.int64(0)))
-    return typed(relay.take(scope.take(x, name), at, axis=axis))
+    return typed(relay.take(scope.take(x, name), at, axis=axis, mode="fast"))
 
 
 def _step(ctx: Context, scope: Scope, body: onnx.GraphProto, inputs: Sequence[Expr], carried: int) -> Step:
