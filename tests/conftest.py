@@ -1,4 +1,4 @@
-"""What all tests share: how Python collects its garbage."""
+"""What all tests share: how Python collects its garbage, and where what they compile is kept."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import gc
 from collections.abc import Generator
 
 import pytest
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_their_own(tmp_path_factory: pytest.TempPathFactory) -> Generator[None, None, None]:
+    """Leave the user's cache alone, and find nothing there that another run compiled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.hookimpl(wrapper=True)

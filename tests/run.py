@@ -29,6 +29,7 @@ def main() -> int:
         # Two test processes share the cores, so each kernel runs on one thread. Compiled Python is kept, though outside
         # the source tree: the tests start many processes.
         environment = {**os.environ, "TVM_NUM_THREADS": "1", "PYTHONPYCACHEPREFIX": f"{elsewhere}/pycache"}
+        environment["XDG_CACHE_HOME"] = f"{elsewhere}/cache"
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         types = subprocess.Popen(TYPES, cwd=TOP, env=environment, stdout=subprocess.PIPE, text=True)
         for name, command in STEPS.items():

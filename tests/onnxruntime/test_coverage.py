@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from enum import IntEnum
 
 import onnxruntime
@@ -11,7 +12,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as state
 import vmkit
 from vmkit import onnxruntime as ort
 from vmkit.errors import VMKitError
-from vmkit.onnxruntime import coverage
+from vmkit.onnxruntime import coverage, errors
 from vmkit.onnxruntime.capi import onnxruntime_pybind11_state as own_state
 from vmkit.onnxruntime.errors import NotImplemented
 
@@ -81,7 +82,8 @@ def test_options_have_the_defaults_of_onnxruntime(cls: str) -> None:
 def test_errors_have_their_kinds() -> None:
     kinds = [name for name in dir(state) if isinstance(getattr(state, name), type)]
     kinds = [name for name in kinds if issubclass(getattr(state, name), Exception)]
-    assert sorted(own_state.__all__) == sorted(kinds)
+    own = [name for name in own_state.__all__ if hasattr(errors, name)]
+    assert sorted(own) == sorted(kinds)
     assert all(issubclass(getattr(own_state, name), VMKitError) for name in kinds)
     assert ort.capi.onnxruntime_pybind11_state is own_state
 
@@ -94,3 +96,20 @@ def test_the_session_is_a_name_of_vmkit_itself() -> None:
 def test_an_unknown_name_suggests_close_ones() -> None:
     with pytest.raises(AttributeError, match="did you mean 'InferenceSession'"):
         ort.InferenceSesion  # noqa: B018 - the access is what is tested
+
+
+@pytest.mark.parametrize("inner", ["_pybind_state", "onnxruntime_pybind11_state", "onnxruntime_inference_collection"])
+def test_inner_modules_have_what_the_package_has(inner: str) -> None:
+    theirs = importlib.import_module(f"onnxruntime.capi.{inner}")
+    own = importlib.import_module(f"vmkit.onnxruntime.capi.{inner}")
+    assert getattr(ort.capi, inner) is own
+    for name in own.__all__:
+        assert hasattr(theirs, name)
+        assert getattr(own, name) is getattr(errors if hasattr(errors, name) else ort, name)
+
+
+def test_telemetry_can_be_switched_off() -> None:
+    onnxruntime.disable_telemetry_events()
+    ort.disable_telemetry_events()
+    with pytest.raises(NotImplemented, match="vmkit collects nothing"):
+        _ = ort.enable_telemetry_events

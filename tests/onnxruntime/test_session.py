@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -365,3 +366,91 @@ def test_bound_outputs_are_written_without_a_copy(monkeypatch: pytest.MonkeyPatc
         binding.bind_cpu_input("x", x)
         session.run_with_iobinding(binding)
         np.testing.assert_array_equal(value.numpy(), x + np.float32([1, 2, 3]))
+
+
+class TestCache:
+    """A session compiles a model once, and the next one loads it."""
+
+    @pytest.fixture
+    def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Path:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        caplog.set_level(logging.INFO, "vmkit")
+        return tmp_path / "vmkit"
+
+    def looked_up(self, caplog: pytest.LogCaptureFixture) -> list[str]:
+        found = [text.split(":")[0] for text in caplog.messages if text.startswith(("cache hit", "cache miss"))]
+        caplog.clear()
+        return found
+
+    def scores(self, model: Any, options: ort.SessionOptions | None = None) -> list[float]:
+        session = ort.InferenceSession(model, options)
+        return [float(each) for each in session.run(["y"], {"x": X})[0][0]]
+
+    def test_the_second_session_loads(self, home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        first = ort.InferenceSession(plus_weights())
+        assert self.looked_up(caplog) == ["cache miss"]
+        file = tmp_path / "model.onnx"
+        file.write_bytes(plus_weights())
+        for source, with_weights in ((plus_weights(), "cache miss"), (file, "cache hit")):
+            again = ort.InferenceSession(source)
+            assert self.looked_up(caplog) == ["cache hit"]
+            assert (again.get_inputs(), again.get_outputs()) == (first.get_inputs(), first.get_outputs())
+            assert again.get_modelmeta() == first.get_modelmeta()
+            assert again.get_overridable_initializers() == first.get_overridable_initializers()
+            np.testing.assert_array_equal(again.run(None, {"x": X})[0], X + np.float32([1, 2, 3]))
+            # What is fed in place of an initializer is another program.
+            np.testing.assert_array_equal(again.run(None, {"x": X, "w": X[1]})[0], X + X[1])
+            assert self.looked_up(caplog) == [with_weights]
+        assert len(list(home.glob("*.vmx"))) == 2
+
+    def test_what_the_options_change_is_another_entry(self, home: Path, caplog: pytest.LogCaptureFixture) -> None:
+        assert self.scores(plus_weights()) == [1, 3, 5]
+        fixed, other, plain = ort.SessionOptions(), ort.SessionOptions(), ort.SessionOptions()
+        fixed.add_free_dimension_override_by_name("n", 2)
+        other.add_initializer("w", ort.OrtValue.ortvalue_from_numpy(np.float32([5, 5, 5])))
+        plain.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        made = [self.scores(plus_weights(), options) for options in (fixed, other, plain)]
+        assert made == [[1, 3, 5], [5, 6, 7], [1, 3, 5]]
+        assert self.looked_up(caplog) == ["cache miss"] * 4
+
+    def test_weights_in_files_count(self, home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        file = tmp_path / "model.onnx"
+        model = onnx.load_from_string(plus_weights())
+        onnx.save(model, file, save_as_external_data=True, location="w.bin", size_threshold=0)
+        assert self.scores(file) == [1, 3, 5]
+        (tmp_path / "w.bin").write_bytes(np.float32([7, 7, 7]).tobytes())
+        assert self.scores(file) == [7, 8, 9]
+        assert self.scores(file) == [7, 8, 9]
+        assert self.looked_up(caplog) == ["cache miss", "cache miss", "cache hit"]
+
+    def test_large_weights_in_the_model_count(self, home: Path, tmp_path: Path) -> None:
+        file = tmp_path / "model.onnx"
+        for factor in (1, 2, 1):
+            weight = numpy_helper.from_array(np.full(5000, factor, "float32"), "w")
+            node = helper.make_node("Mul", ["x", "w"], ["y"])
+            file.write_bytes(model([node], [info("x", [5000])], [info("y", [5000])], [weight]))
+            made = ort.InferenceSession(file).run(None, {"x": np.ones(5000, "float32")})[0]
+            np.testing.assert_array_equal(made, np.full(5000, factor, "float32"))
+
+    def test_a_folder_of_ones_own_and_none(self, home: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        own, off = ort.SessionOptions(), ort.SessionOptions()
+        own.add_session_config_entry("vmkit.cache", str(tmp_path / "own"))
+        off.add_session_config_entry("vmkit.cache", "0")
+        assert self.scores(plus_weights(), own) == [1, 3, 5]
+        assert self.looked_up(caplog) == ["cache miss"]
+        assert len(list((tmp_path / "own").glob("*.vmx"))) == 1
+        assert self.scores(plus_weights(), off) == [1, 3, 5]
+        assert self.looked_up(caplog) == []
+        assert not home.exists()
+        with pytest.raises(errors.InvalidArgument, match=r"'vmkit.cach'; did you mean 'vmkit.cache'"):
+            own.add_session_config_entry("vmkit.cach", "1")
+
+    def test_a_cache_that_cannot_be_used(self, home: Path, caplog: pytest.LogCaptureFixture) -> None:
+        home.parent.mkdir(exist_ok=True)
+        home.write_text("not a folder")
+        assert self.scores(plus_weights()) == [1, 3, 5]
+        assert [text for text in caplog.messages if text.startswith("sessions compile their models each time: ")]
+        asked = ort.SessionOptions()
+        asked.add_session_config_entry("vmkit.cache", str(home))
+        with pytest.raises(errors.InvalidArgument, match="cannot be used"):
+            ort.InferenceSession(plus_weights(), asked)

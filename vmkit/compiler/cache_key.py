@@ -22,6 +22,7 @@ from ..errors import ModelError
 from ..target import TargetPlan
 from ..target.llvm import library_version
 from ..tophub.choosing import in_force
+from .models import is_read_onnx
 from .options import current_options
 
 __all__ = ["kernel_key", "key_of", "model_digest"]
@@ -91,6 +92,10 @@ def model_digest(model: Any) -> str | None:
         is_read = hasattr(model, "SerializeToString")
         data = model.SerializeToString(deterministic=True) if is_read else bytes(model)
         return None if _LOCATION.search(data) else _digest([b"onnx", data])
+    if is_read_onnx(model):
+        from ..frontend.onnx.load import parts_of
+
+        return _digest([b"onnx, read", *parts_of(model)])
     if isinstance(model, tvm.ir.IRModule | tvm.ir.BaseFunc):
         return _digest([b"module", tvm.ir.save_json(model).encode()])
     return None
@@ -143,7 +148,7 @@ def _contents(path: Path) -> bytes:
     return found.digest()
 
 
-def _digest(parts: Iterable[bytes]) -> str:
+def _digest(parts: Iterable[bytes | memoryview]) -> str:
     """Return the SHA-256 of parts, each with its length, so that no two lists of parts look the same."""
     found = hashlib.sha256()
     for part in parts:

@@ -15,7 +15,7 @@ from ..errors import ModelError, suggest
 from ..relay.ir import Function
 from ..relay.text import parse
 
-__all__ = ["to_module"]
+__all__ = ["is_read_onnx", "to_module"]
 
 
 def to_module(
@@ -24,10 +24,10 @@ def to_module(
     """Return a model of any form that :func:`compile` takes as a module and its parameters."""
     if isinstance(model, str | os.PathLike):
         return _load_file(Path(model), shapes)
-    if hasattr(model, "SerializeToString") or isinstance(model, bytes | bytearray | memoryview):
+    if hasattr(model, "SerializeToString") or isinstance(model, bytes | bytearray | memoryview) or is_read_onnx(model):
         return _from_onnx(model, shapes)
     _refuse(shapes)
-    if _is_exported_program(model):
+    if _is_of(model, "torch.export.exported_program", "ExportedProgram"):
         from ..frontend.torch import from_exported_program
 
         return from_exported_program(model), {}
@@ -89,11 +89,14 @@ def _refuse(shapes: Mapping[str, Sequence[Any]] | None) -> None:
         raise ModelError("shapes are for ONNX models; a module declares the shapes of its parameters itself")
 
 
-def _is_exported_program(model: Any) -> bool:
-    """Say whether a model is a program of torch.export, without importing torch."""
-    return any(
-        (c.__module__, c.__name__) == ("torch.export.exported_program", "ExportedProgram") for c in type(model).mro()
-    )
+def is_read_onnx(model: Any) -> bool:
+    """Say whether a model is what :func:`vmkit.frontend.onnx.load.read_model` returns, without importing onnx."""
+    return _is_of(model, "vmkit.frontend.onnx.load", "Loaded")
+
+
+def _is_of(model: Any, module: str, name: str) -> bool:
+    """Say whether a model is of a class, without importing its module."""
+    return any((cls.__module__, cls.__name__) == (module, name) for cls in type(model).mro())
 
 
 def _text_of(path: Path) -> str:

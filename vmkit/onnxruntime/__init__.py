@@ -44,6 +44,7 @@ __all__ = [
     "SessionOptions",
     "capi",
     "copy_tensors",
+    "disable_telemetry_events",
     "get_all_providers",
     "get_available_providers",
     "get_build_info",
@@ -68,6 +69,10 @@ def get_build_info() -> str:
 def has_collective_ops() -> bool:
     """Say whether models may run on several machines at once: no."""
     return False
+
+
+def disable_telemetry_events() -> None:
+    """Do nothing: vmkit collects nothing."""
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,6 @@ _ADAPTERS = "adapters belong to models of onnxruntime-genai; feed what they hold
 _SPARSE = "vmkit computes with dense tensors"
 _MEMORY = "vmkit's machine allocates by itself; SessionOptions.enable_cpu_mem_arena chooses how"
 _CUDA = "TVM loads CUDA's libraries by itself"
-_TELEMETRY = "vmkit collects nothing"
 _TUNING = "vmkit.tophub.tune measures what schedules could decide, and its records are used when a model is compiled"
 _CONTEXT = (
     "there are no nodes of what another compiler made; keep an executable: SessionOptions.optimized_model_filepath"
@@ -52,8 +51,7 @@ REFUSED: dict[str, str] = {
     "SparseTensor": _SPARSE,
     "create_and_register_allocator": _MEMORY,
     "create_and_register_allocator_v2": _MEMORY,
-    "disable_telemetry_events": _TELEMETRY,
-    "enable_telemetry_events": _TELEMETRY,
+    "enable_telemetry_events": "vmkit collects nothing",
     "get_ep_devices": _PLUGINS,
     "preload_dlls": _CUDA,
     "print_debug_info": "get_build_info says what runs models here",

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..errors import suggest
 from .coverage import WITHOUT_EFFECT, with_refused_members
 from .enumerations import ExecutionMode, ExecutionOrder, GraphOptimizationLevel
 from .errors import ArgumentTypeError, Fail, InvalidArgument
@@ -15,6 +16,8 @@ from .ort_value import OrtValue
 __all__ = ["RunOptions", "SessionOptions", "set_default_logger_severity", "set_global_thread_pool_sizes"]
 
 logger = logging.getLogger("vmkit.onnxruntime")
+
+CACHE_ENTRY = "vmkit.cache"
 
 # onnxruntime's severities, from verbose to fatal.
 _LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR, logging.CRITICAL)
@@ -45,6 +48,7 @@ class _Options:
     """Attributes of known names, and entries of a configuration."""
 
     _names: tuple[str, ...] = ()
+    _own_entries: tuple[str, ...] = ()
     _set: dict[str, Any]
     _entries: dict[str, str]
     log_severity_level: Any
@@ -66,6 +70,8 @@ class _Options:
             raise ArgumentTypeError(
                 f"an entry of a configuration is a key and a value that are str, not {key!r}: {value!r}"
             )
+        if key.startswith("vmkit.") and key not in self._own_entries:
+            raise InvalidArgument(f"there is no configuration entry {key!r}{suggest(key, self._own_entries)}")
         self._entries[key] = value
 
     def _entry(self, key: str) -> str:
@@ -74,13 +80,13 @@ class _Options:
         return self._entries[key]
 
     def told(self) -> None:
-        """Log, once for each, what is set and changes nothing; entries of a configuration never do."""
+        """Log, once for each, what is set and changes nothing; of a configuration's entries, all but vmkit's own."""
         if self.log_severity_level > _WARNING:
             return
         for name, reason in WITHOUT_EFFECT.items():
             if name in self._names and self._set.get(name, default := getattr(type(self), name).default) != default:
                 _log_once(f"{type(self).__name__}.{name} has no effect: {reason}")
-        for key in self._entries:
+        for key in self._entries.keys() - self._own_entries:
             _log_once(f"the configuration entry {key!r} has no effect: it is for onnxruntime's own kernels")
 
 
@@ -163,9 +169,22 @@ class SessionOptions(_Options):
         for name, value in zip(names, values, strict=True):
             self.add_initializer(name, value)
 
+    _own_entries = (CACHE_ENTRY,)
+
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Keep an entry of the configuration. None has an effect, which is logged once."""
+        """Keep an entry of the configuration.
+
+        ``vmkit.cache`` says where what is compiled is kept for the next session: ``"1"`` for
+        :func:`vmkit.cache.default_folder`, which is the default, ``"0"`` for nowhere, or a folder. No other entry has
+        an effect, which is logged once.
+        """
         self._add_entry(key, value)
+
+    @property
+    def cache(self) -> bool | str:
+        """Where compiled models are kept, as :func:`vmkit.compile` takes it."""
+        said = self._entries.get(CACHE_ENTRY, "1")
+        return said == "1" if said in ("0", "1") else said
 
     def get_session_config_entry(self, key: str) -> str:
         """Return an entry of the configuration; Fail if there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,13 +13,13 @@ from typing import Any
 import onnx
 from onnx import numpy_helper
 
+from ..cache import Cache
 from ..compiler import compile
 from ..compiler.options import PassContext
-from ..errors import ModelError, suggest
+from ..errors import ModelError, OptionError, suggest
 from ..executable.executable import Executable
 from ..executable.loading import load
 from ..executable.scratch import scratch_folder
-from ..frontend.onnx import from_onnx
 from ..frontend.onnx.folder import sole_file
 from ..frontend.onnx.load import Loaded, read_model
 from .described import ModelMetadata, NodeArg, args_of_outputs, args_of_signature, args_of_values, metadata_of
@@ -28,6 +29,8 @@ from .options import SessionOptions
 from .ort_value import OrtValue
 
 __all__ = ["Built", "Source", "export", "read_source"]
+
+logger = logging.getLogger(__name__)
 
 _OTHER_FORMS = (".pt2", ".tflite", ".mlir", ".relay", ".json", ".gz")  # which vmkit.compile reads
 _ARCHIVE = b"PK\x03\x04"
@@ -156,7 +159,7 @@ class _OtherModel(Source):
         if options.sizes_by_name or options.sizes_by_denotation or options.initializers:
             raise InvalidArgument(f"{self._path}: dimensions and initializers can be overridden in ONNX models only")
         with _optimization(options, disabled):
-            return _of_signature(compile(self._path, target))
+            return _of_signature(compile(self._path, target, cache=_cache(options) or False))
 
 
 def _of_signature(executable: Executable) -> Built:
@@ -186,9 +189,10 @@ class _OnnxModel(Source):
         declared = list(graph.input)
         # Older files list every initializer as an input; none of those can be given another value.
         overridable = [value for value in declared if value.name in defaults and model.ir_version >= 4]
-        module, params = from_onnx(_without_initializers(loaded, fed) if fed else loaded)
         with _optimization(options, disabled):
-            executable = compile(module, target, params=params)
+            executable = compile(
+                _without_initializers(loaded, fed) if fed else loaded, target, cache=_cache(options) or False
+            )
         metadata = metadata_of(model)
         executable.info = replace(executable.info, model=asdict(metadata))
         return Built(
@@ -207,6 +211,19 @@ def _optimization(options: SessionOptions, disabled: Sequence[str]) -> AbstractC
         return nullcontext()
     context: AbstractContextManager[Any] = PassContext(opt_level=level.opt_level, disabled_pass=list(disabled))
     return context
+
+
+def _cache(options: SessionOptions) -> Cache | None:
+    """Return the cache that a session looks in first; None for none, also where the default one cannot be used."""
+    if options.enable_profiling or options.cache is False:
+        return None  # what comes from a file has no sources, by which a profile tells kernels of a group apart
+    if options.cache is not True:
+        return Cache(options.cache)
+    try:
+        return Cache()
+    except OptionError as error:
+        logger.warning("sessions compile their models each time: %s", error)
+        return None
 
 
 def _copied(loaded: Loaded) -> Loaded:

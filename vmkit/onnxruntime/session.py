@@ -31,6 +31,9 @@ __all__ = ["InferenceSession"]
 class InferenceSession:
     """Runs a model, with the names and rules of onnxruntime's class.
 
+    What is compiled is kept on disk and loaded by the next session of the same model and options, which runs code in
+    that file: see the entry ``vmkit.cache`` of :meth:`SessionOptions.add_session_config_entry`.
+
     Parameters
     ----------
     path_or_bytes

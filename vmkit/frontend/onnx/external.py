@@ -16,7 +16,7 @@ from onnx import AttributeProto, TensorProto, helper
 from ...errors import ModelError
 from .in_file import InFile
 
-__all__ = ["bring_in", "is_external", "leads_out", "mapped"]
+__all__ = ["bring_in", "external_tensors", "is_external", "leads_out", "mapped"]
 
 _KEYS = frozenset({"location", "offset", "length", "checksum", "basepath"})
 # Elements of these types share bytes.
@@ -27,6 +27,11 @@ _PACKED |= {TensorProto.FLOAT4E2M1: 4}
 def is_external(tensor: TensorProto) -> bool:
     """Say whether a tensor's data is in another file."""
     return bool(tensor.data_location == TensorProto.EXTERNAL)
+
+
+def external_tensors(model: onnx.ModelProto) -> Iterator[TensorProto]:
+    """Yield the tensors of a model whose data is in other files."""
+    return (tensor for tensor, _ in _tensors(model) if is_external(tensor))
 
 
 def bring_in(model: onnx.ModelProto, folder: Path | None) -> None:

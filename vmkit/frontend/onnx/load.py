@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from ...errors import ModelError
-from .external import bring_in
+from .external import bring_in, external_tensors, mapped
 from .in_file import InFile
 from .weights import without_weights
 
-__all__ = ["Loaded", "read_model"]
+__all__ = ["Loaded", "parts_of", "read_model"]
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,20 @@ def read_model(source: Any, whole: bool = False) -> Loaded:
         raise ModelError(f"{path}: {kind}; give the path of an .onnx file")
     data, weights = (path.read_bytes(), {}) if whole else without_weights(path)
     return _complete(Loaded(_checked(_parse(data, name), name), name, path.parent, weights))
+
+
+def parts_of(loaded: Loaded) -> Iterator[bytes | memoryview]:
+    """Yield all that a model consists of, wherever it lies: for a digest."""
+    yield loaded.model.SerializeToString(deterministic=True)
+    for name, place in sorted(loaded.weights.items()):
+        yield name.encode()
+        yield _bytes_of(place.array())
+    for tensor in external_tensors(loaded.model):
+        yield _bytes_of(mapped(tensor, loaded.folder))
+
+
+def _bytes_of(array: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _complete(loaded: Loaded) -> Loaded:

@@ -1,5 +1,5 @@
-"""Where onnxruntime keeps its errors."""
+"""The inner modules of onnxruntime from which scripts import: its errors, its enumerations, its sessions."""
 
-from . import onnxruntime_pybind11_state
+from . import _pybind_state, onnxruntime_inference_collection, onnxruntime_pybind11_state
 
-__all__ = ["onnxruntime_pybind11_state"]
+__all__ = ["_pybind_state", "onnxruntime_inference_collection", "onnxruntime_pybind11_state"]
