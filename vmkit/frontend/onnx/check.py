@@ -21,8 +21,8 @@ __all__ = ["all_nodes", "check_model", "node_name", "opset_versions", "reads", "
 # What onnxruntime has in the domain of ONNX, in opsets in which ONNX has no such operator.
 _EXTENSIONS = frozenset(
     {
-        "Affine", "Crop", "ImageScaler", "LayerNormalization", "ParametricSoftplus", "Scale", "ScaledTanh",
-        "SimplifiedLayerNormalization",
+        "Affine", "Crop", "DynamicSlice", "ImageScaler", "LayerNormalization", "MeanVarianceNormalization",
+        "MemcpyFromHost", "MemcpyToHost", "ParametricSoftplus", "Scale", "ScaledTanh", "SimplifiedLayerNormalization",
     }
 )  # fmt: skip
 

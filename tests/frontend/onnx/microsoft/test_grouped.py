@@ -44,6 +44,27 @@ def test_attention_with_a_cache(inputs: str, attributes: dict[str, Any]) -> None
     check(microsoft(nodes, GROUPED, "y ck cv", used), *feeds)
 
 
+@pytest.mark.parametrize("rotates", [0, 1])
+def test_rows_behind_the_used_ones_are_padding(rotates: int) -> None:
+    names = f"q k v pk pv last total {'co si' if rotates else '_ _'} _ _ _ _ _ _ _ used"
+    nodes = [ms("GroupQueryAttention", names, "y ck cv", num_heads=4, kv_num_heads=2, do_rotary=rotates)]
+    constants = {"co": array(20, 8), "si": array(20, 8, seed=1)} if rotates else {}
+    proto = microsoft(nodes, GROUPED | {"used": (["b"], "int32")}, "y ck cv", constants)
+    compiled, peer = Compiled(proto), session(proto)
+    for b, s, keys, last, used in ((2, 3, 10, [5, 2], [2, 1]), (1, 1, 6, [5], [1]), (3, 4, 12, [3, 7, 5], [4, 1, 3])):
+        feed = grouped(b, s, keys) | {
+            "last": np.array(last, "int32"), "used": np.array(used, "int32"), "total": np.array(keys, "int32")
+        }  # fmt: skip
+        actual, expected = compiled(**feed), peer.run(None, feed)
+        # Rows of padding, and what a cache has behind the last key of a sequence, are left open.
+        for row, (end, count) in enumerate(zip(last, used, strict=True)):
+            mine, its = actual[0][row], expected[0][row]
+            np.testing.assert_allclose(mine[:count], its[:count], rtol=1e-4, atol=1e-5)
+            assert not mine[count:].any()
+            for mine, its in zip(actual[1:], expected[1:], strict=True):
+                np.testing.assert_allclose(mine[row, :, : end + 1], its[row, :, : end + 1], rtol=1e-5, atol=1e-6)
+
+
 def test_caches_filled_to_different_lengths() -> None:
     nodes = [ms("GroupQueryAttention", "q k v pk pv last total", "y ck cv", num_heads=4, kv_num_heads=2)]
     compiled = Compiled(microsoft(nodes, GROUPED, "y ck cv"))

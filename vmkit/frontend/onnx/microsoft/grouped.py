@@ -49,14 +49,17 @@ def group_query_attention(
     v_scale: Expr | None = None,
     q_norm: Expr | None = None,
     k_norm: Expr | None = None,
+    used_rows: Expr | None = None,
     *,
     num_heads: int,
     kv_num_heads: int,
     causal: int = 1,
     do_rotary: int = 0,
+    k_norm_epsilon: float | None = None,
     k_quant_type: str = "NONE",
     kv_cache_bit_width: int = 0,
     local_window_size: int = -1,
+    q_norm_epsilon: float | None = None,
     qk_norm_epsilon: float = 1e-6,
     qk_output: int = 0,
     rotary_interleaved: int = 0,
@@ -66,17 +69,22 @@ def group_query_attention(
     softcap: float = 0.0,
     v_quant_type: str = "NONE",
 ) -> list[Expr | None]:
-    """`last` has the position of each sequence's last key, `total` how many keys the longest one has."""
+    """`last` has the position of each sequence's last key, `total` how many keys the longest one has.
+
+    Of the rows of a sequence so many are used as `used_rows` says, if it is given; what is behind them is padding.
+    """
     if k_scale is not None or v_scale is not None or sliding_window_cache:
         ctx.fail("quantised and sliding caches are not supported")
     query, key, value = heads_apart(ctx, query, key, value, num_heads, kv_num_heads)
     if (q_norm is None) != (k_norm is None):
         ctx.fail("q_norm_weight and k_norm_weight must be given together")
     if q_norm is not None and k_norm is not None:
-        query, key = (
-            root_mean_square(ctx, x, by, -1, qk_norm_epsilon, 1)[0] for x, by in ((query, q_norm), (key, k_norm))
-        )
-    before = keys_before(ctx, last, query, ctx.shape(query)[0])
+        epsilons = [qk_norm_epsilon if e is None else e for e in (q_norm_epsilon, k_norm_epsilon)]
+        query = root_mean_square(ctx, query, q_norm, -1, epsilons[0], 1)[0]
+        key = root_mean_square(ctx, key, k_norm, -1, epsilons[1], 1)[0]
+    if used_rows is not None and not causal:
+        ctx.fail("query_seqlens is given, and causal is 0; rows behind the used ones would count")
+    before = keys_before(ctx, last, query, ctx.shape(query)[0], used_rows)
     if do_rotary:
         if cosines is None or sines is None:
             ctx.fail("do_rotary needs cos_cache and sin_cache")
@@ -110,6 +118,10 @@ def group_query_attention(
         Softmax.scale_of(ctx, query, scale or None), softcap, change=keep if ctx.wants(3) and qk_output else None
     )
     result = merged_heads(ctx, attend(ctx, heads, softmax, bias))
+    if used_rows is not None:
+        rows = relay.expand_dims(positions_along(ctx, result, 1), 0)
+        is_used = relay.less(rows, relay.expand_dims(casted(ctx, used_rows, "int64"), 1))
+        result = relay.where(relay.expand_dims(is_used, 2), result, ctx.constant(0, ctx.dtype(result)))
     return [result, cache.key, cache.value, taken.get("biased" if qk_output == 1 else "weights")]
 
 
@@ -126,10 +138,13 @@ def heads_apart(
     return split_heads(ctx, query, heads), split_heads(ctx, key, shared), split_heads(ctx, value, shared)
 
 
-def keys_before(ctx: Context, last: Expr, query: Expr, batch: Dim) -> Expr:
+def keys_before(ctx: Context, last: Expr, query: Expr, batch: Dim, used_rows: Expr | None = None) -> Expr:
     """Return how many keys each sequence had before the new ones: (batch, 1, 1, 1); none in a padded prompt."""
     ends = relay.reshape(casted(ctx, last, "int64"), [batch, 1, 1, 1], allowzero=True)
-    rows = relay.subtract(size_along(ctx, query, 2), ctx.constant(1, "int64"))
+    rows = size_along(ctx, query, 2)
+    if used_rows is not None:
+        rows = relay.reshape(casted(ctx, used_rows, "int64"), [batch, 1, 1, 1], allowzero=True)
+    rows = relay.subtract(rows, ctx.constant(1, "int64"))
     return relay.maximum(relay.subtract(ends, rows), ctx.constant(0, "int64"))
 
 

@@ -59,10 +59,20 @@ def causal_convolution(
     activation: str = "none",
     channels_last: int = 0,
     dilation: int = 1,
+    input_channel_offset: int = 0,
+    input_channels: int = 0,
     ndim: int = 1,
+    state_channels_last: int = -1,
+    state_length: int = 0,
+    state_update_capacity: int = 0,
     state_window: int = 0,
 ) -> list[Expr]:
     """Each channel by itself, over positions before and the one itself; the state is the end of what was there."""
+    if input_channel_offset or input_channels or state_channels_last != -1 or state_length or state_update_capacity:
+        ctx.fail(
+            "input_channels, input_channel_offset, state_channels_last, state_length and state_update_capacity, which "
+            "onnxruntime has on CUDA alone, are not supported; slice and transpose in nodes of their own"
+        )
     if ndim != 1 or state_window or ctx.rank(x) != 3:
         ctx.fail(
             f"ndim {ndim}, state_window {state_window}, an input {ctx.type(x)}; 1, 0 and three dimensions are supported"

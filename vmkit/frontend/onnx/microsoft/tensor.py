@@ -20,6 +20,11 @@ from ..registry import converter
 from .token_scores import Text, without_repeated
 
 
+@converter("SampleOp", domain="com.microsoft")
+def echo(ctx: Context, x: Expr) -> Expr:
+    return x
+
+
 @converter("GatherND", domain="com.microsoft")
 def gather_by_tuples(ctx: Context, x: Expr, indices: Expr) -> Expr | Outcome:
     return gather_nd(ctx, x, indices)

@@ -38,6 +38,8 @@ class Layer:
         What a step needs beside the input and the state, by name; a loop hands them on.
     product : callable or None
         (layer, hidden state) to the product with the weights of the recurrence, where that is not one of floats.
+    more_states : list of int
+        The widths of what the layer keeps beside the states of its cell; it begins with zeros.
     """
 
     ctx: Context
@@ -49,6 +51,7 @@ class Layer:
     linear_before_reset: bool = False
     input_forget: bool = False
     product: Callable[[Layer, Expr], Expr] | None = None
+    more_states: list[int] = field(default_factory=list)
 
     def recurrent(self, h: Expr) -> Expr:
         """Return the hidden state times the weights of the recurrence."""

@@ -127,6 +127,7 @@ def recurrent(
     lengths: Expr | None,
     initial: Sequence[Expr | None],
     hidden: int,
+    layer_type: type[Layer] = Layer,
 ) -> list[Expr]:
     """Return the outputs of a recurrent operator: the hidden states of all steps, and the last states.
 
@@ -145,15 +146,16 @@ def recurrent(
     stacks, finals = [], []
     zeros = typed(_zeros(ctx, batch, hidden, ctx.dtype(x)))
     for index in range(count):
-        layer = Layer(ctx, cell, hidden, functions[index * each : (index + 1) * each], options.clip)
+        layer = layer_type(ctx, cell, hidden, functions[index * each : (index + 1) * each], options.clip)
         project = direction_layer(layer, index)
         rows = typed(project(typed(to_shape(x, [dims.mul(steps, batch), ctx.shape(x)[2]]))))
         rows = typed(to_shape(rows, [steps, batch, ctx.shape(rows)[1]]))
         states = [zeros if s is None else _of_begun(ctx, typed(part(s, index)), lengths) for s in begins]
         is_reverse = options.direction == "reverse" or index == 1
+        states += [typed(_zeros(ctx, batch, width, ctx.dtype(x))) for width in layer.more_states]
         stack, state = run(layer, rows, states, lengths, is_reverse)
         stacks.append(relay.expand_dims(stack, 1))
-        finals.append([relay.expand_dims(s, 0) for s in state])
+        finals.append([relay.expand_dims(s, 0) for s in state[: len(begins)]])
     whole = relay.concatenate(stacks, 1) if count > 1 else stacks[0]
     last = [relay.concatenate(list(s), 0) if count > 1 else s[0] for s in zip(*finals, strict=True)]
     if options.layout:

@@ -132,6 +132,17 @@ def lp_normalization(ctx: Context, x: Expr, *, axis: int = -1, p: int = 2) -> Ex
     return relay.where(relay.equal(norm, zero), zero, relay.divide(x, norm))
 
 
+@converter("MeanVarianceNormalization")
+def mean_variance_normalization_of_images(
+    ctx: Context, x: Expr, *, across_channels: int = 0, normalize_variance: int = 1
+) -> Expr:
+    """Until opset 8 the axes are those of all images and, if it is asked for, of all channels."""
+    axes = [0, *([1] if across_channels else []), *range(2, ctx.rank(x))]
+    if normalize_variance:
+        return mean_variance_normalization(ctx, x, axes=axes)
+    return relay.subtract(x, relay.mean(x, axes, True))
+
+
 @converter("MeanVarianceNormalization", since=9)
 def mean_variance_normalization(ctx: Context, x: Expr, *, axes: Sequence[int] = (0, 2, 3)) -> Expr:
     centred = relay.subtract(x, relay.mean(x, list(axes), True))

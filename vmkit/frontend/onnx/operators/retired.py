@@ -1,4 +1,4 @@
-"""Experimental operators of the first opsets, which files of their time have and onnxruntime still runs."""
+"""Operators that no opset declares, which onnxruntime runs: those of the first opsets, and what it writes itself."""
 
 from __future__ import annotations
 
@@ -12,11 +12,23 @@ from ..context import Context
 from ..registry import converter
 from .activation import softplus
 from .elementwise import binary
+from .slicing import slice_by_inputs
 
 
 @converter("Affine")
 def affine(ctx: Context, x: Expr, *, alpha: float = 1.0, beta: float = 0.0) -> Expr:
     return binary(ctx, "add", binary(ctx, "multiply", x, alpha), beta)
+
+
+@converter("DynamicSlice")
+def dynamic_slice(ctx: Context, x: Expr, starts: Expr, ends: Expr, axes: Expr | None = None) -> Expr:
+    return slice_by_inputs(ctx, x, starts, ends, axes)
+
+
+@converter("MemcpyFromHost", "MemcpyToHost")
+def same_elsewhere(ctx: Context, x: Expr) -> Expr:
+    """What onnxruntime puts where a graph goes to another device: here the compiler does."""
+    return x
 
 
 @converter("Scale")
