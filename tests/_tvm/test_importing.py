@@ -54,16 +54,19 @@ print(json.dumps(told))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="torch has to be loaded first there")
-def test_torch_is_left_alone_unless_the_process_has_it(tmp_path: Path, saved: Path) -> None:
-    (tmp_path / "torch.py").write_text("raise RuntimeError('torch was imported')\n")
+@pytest.mark.parametrize("package", ["torch", "cuda"])
+def test_packages_that_take_long_are_left_alone_unless_the_process_has_them(
+    tmp_path: Path, saved: Path, package: str
+) -> None:
+    (tmp_path / f"{package}.py").write_text(f"raise RuntimeError('{package} was imported')\n")
     code = f"""import json, sys; sys.path.insert(0, "")
 import vmkit; vmkit.VirtualMachine(vmkit.load({str(saved)!r}))
 import tvm; tvm.relax
-told = ["torch" in sys.modules]
-try: import torch
+told = ["{package}" in sys.modules]
+try: import {package}
 except RuntimeError as error: told.append(str(error))
 print(json.dumps(told))"""
-    assert told_by(code, tmp_path) == [False, "torch was imported"]
+    assert told_by(code, tmp_path) == [False, f"{package} was imported"]
 
 
 # TVM's own import of its distributed runtime fails half-way, and leaves parts behind.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tvm import te, tirx
+from tvm import relax, te, tirx
 
 import vmkit
 from vmkit import relay
@@ -171,3 +171,22 @@ def test_a_tile_that_tvms_arithmetic_fails_for_is_no_view() -> None:
         for v in [relay.var("w", shape=w.shape)]
     )
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=1e-5)
+
+
+def test_reshapes_of_equal_known_sizes_are_one_kernel_that_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[Any] = []
+    call_te = relax.BlockBuilder.call_te
+    monkeypatch.setattr(
+        relax.BlockBuilder, "call_te", lambda self, f, *a, **k: (noted.append(k), call_te(self, f, *a, **k))[1]
+    )
+    x = relay.var("x", shape=(4, 6))
+    value: relay.Expr = x
+    for shape in ((6, 4), (4, 6)) * 3 + ((24,),):
+        value = relay.tanh(relay.reshape(value, shape))
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], value), "llvm"))
+    assert [k["primfunc_name_hint"] for k in noted].count("reshape_tensor") == 3
+    given = np.linspace(-1, 1, 24, dtype="float32").reshape(4, 6)
+    expected = given.astype("float64").reshape(-1)
+    for _ in range(7):
+        expected = np.tanh(expected)
+    np.testing.assert_allclose(machine.run(given).numpy(), expected, rtol=1e-5)

@@ -6,8 +6,9 @@ brings in these, and the first name, or the first module, that is asked for beyo
 (:mod:`vmkit._tvm.whole`). The module, and the classes of tensors and devices, are the same ones before and after. A
 process that has imported TVM by itself keeps it as it is.
 
-tvm-ffi and TVM import torch where it is installed, which takes seconds, in order to convert its tensors faster. Here
-they do so only if the process has imported torch already, and on Windows, where libraries clash in the other order.
+tvm-ffi and TVM import torch where it is installed, which takes seconds, in order to convert its tensors faster, and
+CUDA's bindings for their streams. Here they do so only if the process has imported torch, or those, already, and on
+Windows, where libraries clash in the other order.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ RUNTIME_ONLY = "TVM_USE_RUNTIME_LIB"
 """The environment variable that has TVM leave its compiler's library alone, if it is 1."""
 
 _WHOLE = "vmkit._tvm.whole"
+_HEAVY = ("torch", "cuda")
 _FIRST = frozenset(("_version", "base", "libinfo", "runtime", "support"))
 # Its classes are in a library that TVM loads later. TVM goes on without them, after an error in C++ that takes 0.2 s.
 _DISTRIBUTED, _DISTRIBUTED_FUNCTION = "tvm.runtime.disco", "runtime.disco.SessionThreaded"
@@ -73,8 +75,8 @@ class TvmFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         """Return what is to be loaded, or None for what has nothing to do with TVM."""
         package, _, rest = fullname.partition(".")
-        if package == "torch" and getattr(_here, "without_torch", False):
-            raise ModuleNotFoundError("TVM is imported without torch", name=fullname)
+        if package in _HEAVY and getattr(_here, "without_torch", False) and package not in sys.modules:
+            raise ModuleNotFoundError(f"TVM is imported without {package}", name=fullname)
         if package not in ("tvm", "tvm_ffi") or getattr(_here, "searching", False):
             return None
         if fullname == "tvm_ffi":

@@ -25,6 +25,7 @@ __all__ = [
     "allocate_storage",
     "array_item",
     "array_items",
+    "array_size",
     "configure_pool",
     "declare_packed",
     "empty_pools",
@@ -64,12 +65,12 @@ configure_pool: Callable[[int, int], None] = tvm_ffi.get_global_func("runtime.co
 array_item: Callable[[Any, int], Any] = tvm_ffi.get_global_func("ffi.ArrayGetItem")
 """Element of an array; ``tvm_ffi.Array`` has it too, after a conversion of its own that costs more than the read."""
 
-_array_size: Callable[[Any], int] = tvm_ffi.get_global_func("ffi.ArraySize")
+array_size: Callable[[Any], int] = tvm_ffi.get_global_func("ffi.ArraySize")
 
 
 def array_items(array: Any) -> list[Any]:
     """Return the elements of an array; ``list(array)`` asks for its size and checks the place before each of them."""
-    return [array_item(array, i) for i in range(_array_size(array))]
+    return [array_item(array, i) for i in range(array_size(array))]
 
 
 def load_library(path: Path) -> Module:

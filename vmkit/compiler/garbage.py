@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 __all__ = ["old_objects_left_alone"]
 
-_SELDOM = 1_000  # searches among young objects before one among all
+_YOUNG = 50_000  # objects more than before, and then a search among the new ones
+_SELDOM = 1_000  # such searches before one among all
 
 _lock = threading.Lock()
 _inside = 0
@@ -21,20 +22,25 @@ def old_objects_left_alone() -> Iterator[None]:
     """Have cycles searched for among young objects, and seldom among all that the process has.
 
     A compilation makes objects faster than most programs and leaves hardly any in cycles, so that Python looks through
-    all modules and nodes several times and finds nothing: a twentieth of the time. How often it does is the process's;
+    all modules and nodes several times and finds nothing: a tenth of the time. How often it does is the process's;
     it is set back when the last compilation has ended, unless somebody else has changed it meanwhile.
     """
     global _inside, _before
     with _lock:
         if _inside == 0:
             _before = gc.get_threshold()
-            young, middle, old = _before
-            gc.set_threshold(young, middle, max(old, _SELDOM))
+            gc.set_threshold(*_seldom(_before))
         _inside += 1
     try:
         yield
     finally:
         with _lock:
             _inside -= 1
-            if _inside == 0 and gc.get_threshold() == (*_before[:2], max(_before[2], _SELDOM)):
+            if _inside == 0 and gc.get_threshold() == _seldom(_before):
                 gc.set_threshold(*_before)
+
+
+def _seldom(thresholds: tuple[int, int, int]) -> tuple[int, int, int]:
+    young, middle, old = thresholds
+    # A process that never searches by itself goes on without.
+    return max(young, _YOUNG) if young else 0, middle, max(old, _SELDOM)

@@ -39,7 +39,7 @@ from ..relax.size_names import name_sizes
 from ..relax.stack_buffers import PIPELINE
 from ..relax.storage import own_storage_of_branches
 from ..relax.symbols import with_prefix
-from ..relax.views import LEGALIZATIONS, copies_of_given_values, views_of_reshapes
+from ..relax.views import copies_of_given_values, legalizations, views_of_reshapes
 from ..relay.transform.pass_options import FILL_SPAN
 from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
@@ -99,7 +99,7 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
         relax.backend.DispatchSortScan(),
         transform.ConvertToDataflow(1),
         branches_apart(),
-        transform.LegalizeOps(LEGALIZATIONS),
+        transform.LegalizeOps(legalizations()),
         transform.AnnotateTIROpPattern(),
         eliminate_dead_code(),
         isolate_definitions(),

@@ -10,7 +10,7 @@ simplify that is exponential in their number.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 import tvm
@@ -31,7 +31,7 @@ from .rewrite import (
     with_functions,
 )
 
-__all__ = ["LEGALIZATIONS", "copies_of_given_values", "only_reshapes", "views_of_reshapes"]
+__all__ = ["copies_of_given_values", "legalizations", "only_reshapes", "views_of_reshapes"]
 
 _MARK = "vmkit.reshape"
 _RESHAPE, _CALL_TIR = "relax.reshape", "relax.call_tir"
@@ -39,8 +39,28 @@ _CALL_PACKED = "relax.call_pure_packed"
 _READERS = (_CALL_TIR, "relax.call_dps_packed")  # what they call keeps none of the tensors that it is given
 
 
-def _marked_reshape(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    data, shape = call.args
+def legalizations() -> dict[str, Callable[[relax.BlockBuilder, relax.Call], relax.Expr]]:
+    """Return for one run of ``LegalizeOps`` how reshapes become kernels, those of equal known sizes the same."""
+    made: dict[tuple[str, Sequence[int], Sequence[int]], ir.GlobalVar] = {}
+
+    def marked(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        data, shape = call.args
+        if not isinstance(shape, relax.ShapeExpr) or data.ty.vdevice is not None:
+            return _marked_reshape(builder, data, shape, call)
+        before, after = list(data.ty.shape), list(shape)
+        if not all(isinstance(d, tirx.IntImm) for d in (*before, *after)):
+            return _marked_reshape(builder, data, shape, call)
+        key = str(data.ty.dtype), tuple(map(int, before)), tuple(map(int, after))
+        if key not in made:
+            kernel = _marked_reshape(builder, data, shape, call)
+            made[key] = kernel.args[0]
+            return kernel
+        return relax.op.call_tir(made[key], [data], relax.TensorType(after, data.ty.dtype))
+
+    return {_RESHAPE: marked}
+
+
+def _marked_reshape(builder: relax.BlockBuilder, data: relax.Expr, shape: relax.Expr, call: relax.Call) -> relax.Expr:
     if isinstance(shape, relax.Var):
         shape = builder.lookup_binding(shape)
     before, after = list(data.ty.shape), list(shape)
@@ -107,10 +127,6 @@ def _equal_first(before: Sequence[tirx.Expr], after: Sequence[tirx.Expr]) -> int
     pairs = enumerate(zip(before, after, strict=False))
     differs = (at for at, (a, b) in pairs if not analyzer.can_prove_equal(a, b))
     return next(differs, min(len(before), len(after)))
-
-
-LEGALIZATIONS = {_RESHAPE: _marked_reshape}
-"""For ``LegalizeOps``: how reshapes become kernels."""
 
 
 def views_of_reshapes() -> tvm.transform.Pass:

@@ -14,6 +14,7 @@ import vmkit
 from vmkit import relay
 from vmkit._tvm.node_references import references_to
 from vmkit.relay.ir.lifetime import end_unused_nodes, nodes_end
+from vmkit.relay.ir.visit import children
 
 
 def references(value: Any) -> int:
@@ -110,3 +111,15 @@ def test_compiling_keeps_neither_weights_nor_what_was_made_of_them() -> None:
         del executable
         counts.append(references(weight))
     assert counts == [counts[0]] * 3
+
+
+def test_what_is_below_an_expression_is_kept_until_unused_nodes_end() -> None:
+    x = relay.var("x", shape=(4,))
+    value = relay.negative(x)
+    assert children(value) is not children(value)
+    with nodes_end():
+        below = children(value)
+        assert children(value) is below and below[1].same_as(x)
+        end_unused_nodes()
+        assert children(value) is not below and [each.same_as(x) for each in children(value)] == [False, True]
+    assert references_to(value.__chandle__()) > 0

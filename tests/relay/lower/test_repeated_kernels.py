@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -196,3 +197,16 @@ def test_values_of_a_program_that_repeats_kernels() -> None:
     p, q = (np.clip(np.tanh(each), -0.5, top).reshape(1, 12) for each, top in ((a, 0.5), (b, 0.25)))
     got = vm.run(a, b, np.array([1, 12]), np.array([12, -1])).numpy()
     np.testing.assert_allclose(got, p + q + q.reshape(12, 1), rtol=1e-5, atol=1e-6)
+
+
+def test_a_kernel_of_tir_is_written_once_for_equal_numbers(kernels: RepeatedKernels) -> None:
+    noted: list[float] = []
+
+    def write(by: float) -> tirx.PrimFunc:
+        noted.append(by)
+        x = te.placeholder((4,), "float32")
+        return te.create_prim_func([x, te.compute((4,), lambda i: x[i] * tirx.const(by, "float32"))])
+
+    again = [kernels.written(partial(write, by), "scaled", 0) for by in (2.0, 2.0, 0.0, -0.0, 2.0)]
+    assert [repr(by) for by in noted] == ["2.0", "0.0", "-0.0"]
+    assert again[0].same_as(again[1]) and again[0].same_as(again[4]) and not again[2].same_as(again[3])

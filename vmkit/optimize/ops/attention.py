@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tvm import relax
@@ -93,7 +94,9 @@ class Attention:
             is_one_row=dims.equal(q[1], 1) is True,
             lanes=attrs.lanes,
         )
-        return call_kernel(context, attention(shape), "attention", [query, key, value, mask], [q[0], q[1], v[2]])
+        return call_kernel(
+            context, partial(attention, shape), "attention", [query, key, value, mask], [q[0], q[1], v[2]]
+        )
 
 
 def _mask_axes(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tvm import relax
@@ -103,5 +104,5 @@ class BlockQuantizedProduct:
         context.require_equal(have[-1], s.channels, f"{name}: the data has {{actual}} channels, expected {{expected}}")
         lead = have[:-1]
         known = [d if isinstance(d, int) else None for d in lead]
-        kernel = block_quantized_product(s, WAYS[attrs.way], known, attrs.rows)
-        return call_kernel(context, kernel, "block_quantized_product", [data, *operands], [*lead, s.units])
+        write = partial(block_quantized_product, s, WAYS[attrs.way], known, attrs.rows)
+        return call_kernel(context, write, "block_quantized_product", [data, *operands], [*lead, s.units])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tvm import relax
@@ -51,4 +52,4 @@ class GRU:
         from ...kernels.gru import GRUShape, gru
 
         shape = GRUShape(**_GRU.known(context, attrs, operands), linear_before_reset=attrs.linear_before_reset)
-        return _GRU.call(context, gru(shape), operands)
+        return _GRU.call(context, partial(gru, shape), operands)

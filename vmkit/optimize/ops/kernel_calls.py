@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
@@ -18,12 +19,21 @@ __all__ = ["call_kernel"]
 
 
 def call_kernel(
-    context: LowerContext, kernel: tirx.PrimFunc, name: str, args: Sequence[relax.Expr], *results: Sequence[Dim]
+    context: LowerContext,
+    write: partial[tirx.PrimFunc],
+    name: str,
+    args: Sequence[relax.Expr],
+    *results: Sequence[Dim],
 ) -> relax.Expr:
     """Return the call of a kernel that is fused with nothing.
 
     It gives float32 of a shape, or a tuple of such tensors for several.
+
+    Parameters
+    ----------
+    write
+        A function of numbers, of what holds numbers alone, and of encodings, that writes the kernel.
     """
-    function = context.builder.add_func(kernel.with_attr("op_pattern", int(OpPattern.OPAQUE)), name)
+    function = context.kernels.written(write, name, int(OpPattern.OPAQUE))
     types = [relax.TensorType([dims.as_expr(d) for d in result], "float32") for result in results]
     return context.emit(relax.call_tir(function, list(args), types if len(types) > 1 else types[0]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -110,8 +111,8 @@ class PackedGemm:
             high=attrs.a_max,
             window=window,
         )
-        kernel = packed_gemm(what, plan_packed_gemm(what, attrs.registers))
-        return call_kernel(context, kernel, "packed_gemm", [data, weight, *added], result)
+        write = partial(packed_gemm, what, plan_packed_gemm(what, attrs.registers))
+        return call_kernel(context, write, "packed_gemm", [data, weight, *added], result)
 
 
 def _lead(attrs: PackedGemmAttrs, shape: Sequence[Dim]) -> list[Dim]:

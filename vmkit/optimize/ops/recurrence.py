@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
@@ -96,9 +97,12 @@ class Layer:
         }
 
     def call(
-        self, context: LowerContext, kernel: tirx.PrimFunc, operands: Sequence[relax.Expr]
+        self, context: LowerContext, write: partial[tirx.PrimFunc], operands: Sequence[relax.Expr]
     ) -> tuple[relax.Expr, ...]:
-        """Return the values of a layer's kernel. What :meth:`type` could not know is checked at run time."""
+        """Return the values of the kernel that a function of a layer's shape writes.
+
+        What :meth:`type` could not know is checked at run time.
+        """
         shapes = [context.shape(each) for each in operands]
         by_name = dict(zip([*self.names, "lengths"], shapes, strict=False))
         for name, axis, want in self._sizes(shapes):
@@ -107,7 +111,7 @@ class Layer:
         steps, batch, _ = by_name["data"]
         hidden = by_name["weight"][1]
         results = [[steps, batch, hidden], *[[batch, hidden]] * len(self.states)]
-        value = call_kernel(context, kernel, self.name, operands, *results)
+        value = call_kernel(context, write, self.name, operands, *results)
         return tuple(context.emit(relax.TupleGetItem(value, i)) for i in range(len(results)))
 
     def _sizes(self, shapes: Sequence[Sequence[Dim]]) -> list[tuple[str, int, Dim]]:

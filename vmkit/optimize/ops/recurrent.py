@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tvm import relax
@@ -51,7 +52,7 @@ class RNN:
     def lower(context: LowerContext, attrs: RNNAttrs, *operands: relax.Expr) -> tuple[relax.Expr, ...]:
         from ...kernels.rnn import RNNShape, rnn
 
-        return _RNN.call(context, rnn(RNNShape(**_RNN.known(context, attrs, operands))), operands)
+        return _RNN.call(context, partial(rnn, RNNShape(**_RNN.known(context, attrs, operands))), operands)
 
 
 @attrs_node("relay.attrs.LSTMAttrs")
@@ -104,4 +105,4 @@ class LSTM:
             has_peepholes=attrs.has_peepholes,
             input_forget=attrs.input_forget,
         )
-        return layer.call(context, lstm(shape), operands)
+        return layer.call(context, partial(lstm, shape), operands)

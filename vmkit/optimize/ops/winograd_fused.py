@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tvm import relax
@@ -122,4 +123,4 @@ class Conv2DWinogradFused:
         # Steps of short vectors are short themselves, beside what each round of them takes.
         unrolled = 4 if attrs.lanes <= 8 else 2
         plan = WinogradPlan(attrs.rows, attrs.count, unrolled, attrs.is_parallel_over_tiles)
-        return call_kernel(context, winograd(what, plan), "conv2d_winograd", [data, weight, *added], result)
+        return call_kernel(context, partial(winograd, what, plan), "conv2d_winograd", [data, weight, *added], result)

@@ -37,7 +37,7 @@ from .coverage import pattern_text, unmatched_cases
 from .facts import Facts, fill, with_facts
 from .pending import Pending, Projection, Relation, apply_relation, described
 
-__all__ = ["call_type", "infer_expr", "infer_module", "inferred", "typed"]
+__all__ = ["call_type", "infer_changed", "infer_expr", "infer_module", "inferred", "typed"]
 
 
 def infer_module(mod: tvm.IRModule) -> tvm.IRModule:
@@ -52,6 +52,16 @@ def infer_module(mod: tvm.IRModule) -> tvm.IRModule:
         With every type error of the module, each with its function, the expression and the reason.
     """
     for expr, found in on_deep_stack(_Inference(mod).run):
+        fill(expr, found)
+    return mod
+
+
+def infer_changed(mod: tvm.IRModule) -> tvm.IRModule:
+    """Find the types that expressions of a module lack, as :func:`infer_module` does; what has one keeps it.
+
+    It is for a typed program of which a pass has changed a part: nothing below a typed expression is looked at.
+    """
+    for expr, found in on_deep_stack(_Inference(mod, keeps_types=True).run):
         fill(expr, found)
     return mod
 
@@ -93,8 +103,9 @@ def call_type(call: Call) -> Type:
 
 
 class _Inference:
-    def __init__(self, mod: tvm.IRModule) -> None:
+    def __init__(self, mod: tvm.IRModule, *, keeps_types: bool = False) -> None:
         self.mod = mod
+        self.keeps_types = keeps_types
         self.definitions = type_definitions(mod)
         self.solver = TypeSolver()
         self.types: dict[Any, Type] = {}
@@ -183,6 +194,8 @@ class _Inference:
         visitor = _VISITORS.get(type(expr))
         if visitor is None:
             raise TypeCheckError(f"in {self.where}: {type(expr).__name__} is not a Relay expression")
+        if self.keeps_types and not isinstance(expr, Var | Constructor) and expr.checked_type_ is not None:
+            return expr.checked_type_
         ty = self.attempt(lambda: visitor(self, expr), expr)
         self.types[expr] = ty
         return ty

@@ -1,35 +1,39 @@
 """When the nodes of programs end.
 
-What tvm-ffi 0.1.14 makes to set a field of a class that Python defines takes one reference more to an object than it
-gives back, so no node would ever end, nor a weight that it holds. While a program is compiled the nodes that are made
-are noted, and those that nobody refers to any more give back what their fields took.
-
-Who refers to a node is younger, so the youngest end first, while what they refer to is still held here: a program as
-deep as can be ends without recursion. A node that somebody refers to stays as it is, with the references too many.
+While a program is compiled the nodes that are made are noted, and held, and those that nobody else refers to any more
+end together, after each pass. Who refers to a node is younger, so the youngest end first, while what they refer to is
+still held here: a program as deep as can be ends without recursion. What is made outside lasts: the last reference to a
+deep program would otherwise end it by a recursion that no stack holds.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import tvm_ffi
 from tvm_ffi import dataclasses
 
-from ..._tvm.node_references import give_back, hold, on_construction, reference_places, references_to
+from ..._tvm.node_fields import make_by_fields
+from ..._tvm.node_references import hold, references_to
+from ..._tvm.quick_objects import look_quickly
 
 if TYPE_CHECKING:
     from tvm_ffi.dataclasses import py_class as py_class
 
-__all__ = ["end_unused_nodes", "nodes_end", "py_class"]
+__all__ = ["end_unused_nodes", "nodes_end", "parts_at_hand", "py_class"]
 
-Places = list[tuple[int, bool]]
+look_quickly()
 
-# The addresses of the nodes that were made, in their order, each with where its references are.
-_made: ContextVar[list[tuple[int, Places]] | None] = ContextVar("made", default=None)
-_defined: set[type] = set()
+Parts: TypeAlias = dict[int, tuple[Any, list[Any]]]
+"""Expressions, each by its ``id``, with those directly below it."""
+
+# The nodes that were made, in their order; what is kept of expressions meanwhile.
+_made: ContextVar[list[tvm_ffi.Object] | None] = ContextVar("made", default=None)
+_parts: ContextVar[Parts | None] = ContextVar("parts", default=None)
 
 
 @contextmanager
@@ -41,8 +45,8 @@ def nodes_end() -> Iterator[None]:
     if _made.get() is not None:
         yield
         return
-    made: list[tuple[int, Places]] = []
-    token = _made.set(made)
+    made: list[tvm_ffi.Object] = []
+    token, token_of_parts = _made.set(made), _parts.set({})
     try:
         yield
     finally:
@@ -50,25 +54,45 @@ def nodes_end() -> Iterator[None]:
         while end_unused_nodes():
             pass
         _made.reset(token)
-        for node, _ in made:
-            give_back(node)
+        _parts.reset(token_of_parts)
+        for node in made:
+            hold(node.__chandle__())
+
+
+parts_at_hand = _parts.get
+"""Return the expressions whose parts are known, to be added to; None while no nodes are noted."""
 
 
 def end_unused_nodes() -> int:
     """End the nodes that were made in a block of :func:`nodes_end` and that nobody refers to; return how many."""
-    made = _made.get() or []
+    made, parts = _made.get() or [], _parts.get() or {}
+    parts.clear()
     kept = []
     before = len(made)
     while made:
-        node, places = made.pop()
-        if references_to(node) > 1:
-            kept.append((node, places))
-            continue
-        for place in places:
-            give_back(node, place)
-        give_back(node)
+        node = made.pop()
+        if sys.getrefcount(node) > _ALONE or references_to(node.__chandle__()) > 1:
+            kept.append(node)
+        del node
     made += reversed(kept)
     return before - len(made)
+
+
+def _references_of_one() -> int:
+    """Return how many references Python counts to what a variable alone holds."""
+    alone = object()
+    return sys.getrefcount(alone)
+
+
+_ALONE = _references_of_one()
+
+
+def _note(node: tvm_ffi.Object) -> None:
+    made = _made.get()
+    if made is None:
+        hold(node.__chandle__())
+    else:
+        made.append(node)
 
 
 def _py_class(type_key: str, **options: Any) -> Callable[[type], type]:
@@ -77,38 +101,11 @@ def _py_class(type_key: str, **options: Any) -> Callable[[type], type]:
 
     def decorate(cls: type) -> type:
         made = register(cls)
-        _defined.add(made)
-        places: Places = []
-        is_known = False  # fields are registered when the first node is made
-
-        def note(node: tvm_ffi.Object) -> None:
-            nonlocal is_known
-            noted = _made.get()
-            if noted is None:
-                return
-            if not is_known:
-                places.extend(place for kind in made.__mro__ if kind in _defined for place in reference_places(kind))
-                is_known = True
-            address = node.__chandle__()
-            hold(address)
-            noted.append((address, places))
-
-        on_construction(made, note)
+        make_by_fields(made, _note)
         return made
 
     return decorate
 
 
-def _setters_keep_references() -> bool:
-    """Say whether this tvm-ffi has the fault: releases of one number may differ in it."""
-    probe: Any = dataclasses.py_class("vmkit.Probe")(
-        type("Probe", (tvm_ffi.Object,), {"__annotations__": {"held": Any}})
-    )
-    held = tvm_ffi.convert([0])
-    before = references_to(held.__chandle__())
-    probe(held)  # which ends here
-    return references_to(held.__chandle__()) > before
-
-
 if not TYPE_CHECKING:
-    py_class = _py_class if _setters_keep_references() else dataclasses.py_class
+    py_class = _py_class

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias, overload
 from ..._tvm.running import array_items
 from .adt import Clause, Constructor, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, pattern_vars
 from .expr import Call, Constant, Function, GlobalVar, If, Let, Op, RelayExpr, Tuple, TupleGetItem, Var
+from .lifetime import parts_at_hand
 from .places import Noted, joined, noted
 from .reference import RefCreate, RefRead, RefWrite
 from .tuple_wrapper import TupleWrapper
@@ -44,8 +45,18 @@ class Nodes(Protocol):
 
 
 def children(expr: RelayExpr) -> list[RelayExpr]:
-    """Return the expressions directly below an expression, in order of evaluation; binders come first."""
-    return _CHILDREN[type(expr)](expr)
+    """Return the expressions directly below an expression, in order of evaluation; binders come first.
+
+    While a program is compiled they are kept until its unused nodes end: passes walk a program many times. The caller
+    does not change the list.
+    """
+    known = parts_at_hand()
+    if known is None:
+        return _CHILDREN[type(expr)](expr)
+    found = known.get(id(expr))
+    if found is None:
+        found = known[id(expr)] = expr, _CHILDREN[type(expr)](expr)
+    return found[1]
 
 
 def post_order(expr: RelayExpr | TupleWrapper, stop: Nodes = ()) -> Iterator[RelayExpr]:

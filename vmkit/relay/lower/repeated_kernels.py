@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -54,6 +55,7 @@ class RepeatedKernels:
     def __init__(self, builder: relax.BlockBuilder) -> None:
         self.builder = builder
         self._made: dict[Hashable, _Made] = {}
+        self._written: dict[Hashable, ir.GlobalVar] = {}
         self._symbols: dict[tuple[int, str], tirx.Var] = {}
 
     def call(self, function: Callable[..., Any], args: list[Any], name: str, pattern: int) -> relax.Call:
@@ -75,6 +77,14 @@ class RepeatedKernels:
         types = [_renamed(ty, values) for ty in made.results]
         given = relax.Tuple([*tensors, *(dims.renamed(number, values) for number in made.numbers)])
         return relax.op.call_tir(made.kernel, given, types if made.is_tuple else types[0])
+
+    def written(self, write: partial[tirx.PrimFunc], name: str, pattern: int) -> ir.GlobalVar:
+        """Return the kernel that a function of TIR writes, which follows from what it is given alone."""
+        # By their text, which tells numbers apart that are equal, such as two zeros.
+        key = (write.func, repr((write.args, write.keywords)), name, pattern)
+        if key not in self._written:
+            self._written[key] = self.builder.add_func(write().with_attr("op_pattern", pattern), name)
+        return self._written[key]
 
     def _new(self, function: Callable[..., Any], args: list[Any], name: str, pattern: int) -> relax.Call:
         attrs = {"op_pattern": pattern}

@@ -10,7 +10,7 @@ from typing import Any
 import tvm
 
 from ...values.element_types import stored_type
-from ..analysis.infer_type import infer_module, inferred, typed
+from ..analysis.infer_type import infer_changed, infer_module, inferred, typed
 from ..ir import (
     DEVICE_PART,
     Call,
@@ -118,7 +118,7 @@ def _on_functions(mod: tvm.IRModule, change: Callable[[Function], Function]) -> 
     changed = {v: change(f) for v, f in mod.functions.items() if is_changeable(f)}
     if all(f.same_as(mod.functions[v]) for v, f in changed.items()):
         return mod
-    return infer_module(with_functions(mod, {**dict(mod.functions.items()), **changed}))
+    return infer_changed(with_functions(mod, {**dict(mod.functions.items()), **changed}))
 
 
 def _constant_lets(function: Function, fold_qnn: bool) -> dict[Var, RelayExpr]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import tvm
 
 from ...errors import TypeCheckError, VMKitError
-from ..analysis.infer_type import infer_module, typed
+from ..analysis.infer_type import infer_changed, typed
 from ..ir import Call, Function, Op, RelayExpr, post_order, rewrite, with_functions
 from ..op.attached import QNN_CANONICALIZE, attached
 from ..op.registry import entry
@@ -44,7 +44,7 @@ def canonicalize_ops(mod: tvm.IRModule) -> tvm.IRModule:
             result[gvar] = rewrite(function, {}, _canonical)
         except VMKitError as error:
             raise type(error)(f"in @{gvar.name_hint}: {error}") from error
-    return infer_module(result)
+    return infer_changed(result)
 
 
 def _has_any(functions: Iterable[Function]) -> bool:

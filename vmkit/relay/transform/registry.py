@@ -18,7 +18,7 @@ import tvm
 
 from ..._later import LATER
 from ...errors import suggest
-from ..analysis.infer_type import infer_module, typed
+from ..analysis.infer_type import infer_changed, typed
 from ..diagnostics import reported
 from ..ir import Function, with_functions
 
@@ -116,7 +116,7 @@ def is_changeable(function: tvm.ir.BaseFunc) -> TypeGuard[Function]:
     return isinstance(function, Function) and not any(function.attrs.get(key) for key in _LEFT_ALONE)
 
 
-def on_functions(mod: tvm.IRModule, change: FunctionTransform, infer: ModuleTransform = infer_module) -> tvm.IRModule:
+def on_functions(mod: tvm.IRModule, change: FunctionTransform, infer: ModuleTransform = infer_changed) -> tvm.IRModule:
     """Return a module with its Relay functions changed, and its types inferred again where any was.
 
     Functions for another compiler, and those marked to be skipped, stay as they are. `infer` may write types into the

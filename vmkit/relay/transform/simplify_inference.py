@@ -7,7 +7,7 @@ from typing import cast
 
 import tvm
 
-from ..analysis.infer_type import infer_module, typed
+from ..analysis.infer_type import infer_changed, typed
 from ..ir import Call, RelayExpr, Tuple, TupleGetItem, const, is_call, rewrite, with_functions
 from ..op.registry import build
 from .registry import ModuleTransform, is_changeable, relay_pass
@@ -46,7 +46,7 @@ def simplify_inference(mod: tvm.IRModule, where: Callable[[Call], bool] = lambda
     for gvar, function in mod.functions.items():
         if is_changeable(function):
             result[gvar] = rewrite(function, {}, simplified)
-    return infer_module(result)
+    return infer_changed(result)
 
 
 def _batch_norm(call: Call, original: Call) -> Tuple:

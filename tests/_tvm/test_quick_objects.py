@@ -1,0 +1,45 @@
+"""What is quicker to look at looks the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+import tvm
+import tvm_ffi
+
+from vmkit import relay
+from vmkit._tvm.quick_objects import look_quickly
+
+
+def test_arrays_read_as_sequences() -> None:
+    array = tvm_ffi.Array([1, "two", 3.0])
+    assert list(array) == [1, "two", 3.0] and array[0] == 1 and array[-1] == 3.0 and array[1:] == ["two", 3.0]
+    assert list(reversed(array)) == [3.0, "two", 1] and "two" in array and isinstance(array, Sequence)
+    assert [*tvm_ffi.Array([])] == []
+    for at in (3, -4):
+        with pytest.raises(IndexError):
+            array[at]
+    with pytest.raises(TypeError):
+        array["two"]  # type: ignore[call-overload]
+
+
+def test_objects_belong_to_the_classes_that_theirs_derives_from() -> None:
+    x = relay.var("x", shape=(2,))
+    assert isinstance(x, relay.Var) and isinstance(x, relay.Expr) and isinstance(x, tvm.ir.Expr)
+    assert not isinstance(x, relay.Call) and not isinstance("x", relay.Var) and not isinstance(x, tvm.ir.Type)
+
+
+def test_a_class_may_still_be_registered_as_another_one() -> None:
+    class Base(tvm_ffi.Object):
+        pass
+
+    class Foreign:
+        pass
+
+    try:
+        assert not isinstance(Foreign(), Base)
+        Base.register(Foreign)
+        assert isinstance(Foreign(), Base) and isinstance(relay.var("x"), relay.Var)
+    finally:
+        look_quickly()
