@@ -6,7 +6,7 @@ size 1 and the last one the size of all: an index beyond the end of its own dime
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import tvm
 import tvm_ffi
@@ -14,10 +14,10 @@ from tvm import s_tir, tirx
 
 from ..._tvm import unchecked_schedule
 from ..._tvm.nodes import TensorLoad
-from ..blocks import is_reduction, kernel_blocks, with_fields
-from ..expressions import is_choice, known, uses
+from ..blocks import Block, is_reduction, kernel_blocks, with_fields
+from ..expressions import is_choice, known, loads_in, uses
 
-__all__ = ["flattened"]
+__all__ = ["flattened", "flattened_steps"]
 
 
 def flattened(sch: s_tir.Schedule) -> s_tir.Schedule:
@@ -25,13 +25,36 @@ def flattened(sch: s_tir.Schedule) -> s_tir.Schedule:
     blocks = kernel_blocks(sch)
     if len(blocks) != 1 or is_reduction(sch, blocks[0]):
         return sch
-    node, loops = sch.get(blocks[0]), [sch.get(loop) for loop in sch.get_loops(blocks[0])]
+    return _with_lines(sch, blocks[0], range(len(sch.get(blocks[0]).iter_vars) - 1))
+
+
+def flattened_steps(sch: s_tir.Schedule, keep: int = 0) -> s_tir.Schedule:
+    """Return the schedule of a kernel with one reduction over fewer axes that vary; the one given where there are none.
+
+    So many first axes of the reduction stay as they are. What it reads are parameters of the kernel, whose memory is
+    whole.
+    """
+    found = [block for block in kernel_blocks(sch) if is_reduction(sch, block)]
+    if len(found) != 1:
+        return sch
+    node, given = sch.get(found[0]), sch.mod["main"].params
+    written = node.writes[0].source
+    read = [load.source for load in loads_in(node.body) if not load.source.same_as(written)]
+    if not all(any(source.same_as(each) for each in given) for source in read):
+        return sch
+    steps = [at for at, v in enumerate(node.iter_vars) if v.iter_type == tirx.IterVar.CommReduce][keep:-1]
+    return _with_lines(sch, found[0], steps)
+
+
+def _with_lines(sch: s_tir.Schedule, block: Block, firsts: Iterable[int]) -> s_tir.Schedule:
+    """Return the schedule of a kernel in which axes of a block are one with the next ones, where they are lines."""
+    node, loops = sch.get(block), [sch.get(loop) for loop in sch.get_loops(block)]
     store, names = node.body, [v.var for v in node.iter_vars]
     if not isinstance(store, tirx.BufferStore) or len(loops) != len(names) or _chooses(store):
         return sch
     sizes = [known(loop.extent) for loop in loops]
     merged = list(sizes)
-    for at in range(len(names) - 1):
+    for at in firsts:
         if _is_line(store, names[at : at + 2], sizes[at : at + 2]):
             merged[at], merged[at + 1] = 1, (merged[at] or 1) * (merged[at + 1] or 1)
     if merged == sizes:
