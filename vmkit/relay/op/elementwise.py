@@ -188,7 +188,8 @@ def check_dtype(dtype: str, source: str) -> None:
 
 def _cast(context: LowerContext, data: relax.Expr, source: str, target: str) -> relax.Expr:
     """Return a lowered tensor of an element type as one of another."""
-    if not (is_stored_type(source) or is_stored_type(target)):
+    is_plain = not (is_stored_type(source) or is_stored_type(target)) and (source, target) != ("float64", "float16")
+    if is_plain:
         return context.te(lambda tensor: topi.cast(tensor, target), data)
 
     def compute(tensor: te.Tensor) -> te.Tensor:
