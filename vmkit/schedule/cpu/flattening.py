@@ -61,7 +61,9 @@ def _with_lines(sch: s_tir.Schedule, block: Block, firsts: Iterable[int]) -> s_t
         return sch
     function = sch.mod["main"]
     changed = {loop.loop_var: size for loop, size, old in zip(loops, merged, sizes, strict=True) if size != old}
-    axes = {name: size for name, size, old in zip(names, merged, sizes, strict=True) if size != old}
+    axes = {
+        name: size for name, size, old in zip(names, merged, sizes, strict=True) if size is not None and size != old
+    }
 
     def loop_of(loop: tirx.For) -> tirx.For:
         size = changed.get(loop.loop_var)
