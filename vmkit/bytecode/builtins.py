@@ -18,6 +18,7 @@ __all__ = [
     "NULL_VALUE",
     "PREFIX",
     "READ_IF_COND",
+    "RELEASE",
     "RESHAPE",
     "SHAPE_OF",
     "TENSOR_TO_SHAPE",
@@ -27,6 +28,9 @@ __all__ = [
 
 ALLOC_COUNTED = "vmkit.alloc_storage"
 """What a machine of limited memory calls in the place of ALLOC_STORAGE: the number of its budget comes first."""
+
+RELEASE = "vmkit.release"
+"""A function that returns what it is given, which programs call to have the VM drop what it returned before."""
 
 PREFIX = "vm.builtin."
 """What the names of all of them begin with."""

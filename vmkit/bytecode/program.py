@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import ExecutableError
 from ..values.kernel_needs import KnownTensor, Need, dtype_name, is_nameable
-from .builtins import MAKE_TUPLE, PREFIX
+from .builtins import MAKE_TUPLE, PREFIX, RELEASE
 from .instructions import (
     SPECIAL_REGISTER,
     VM_REGISTER,
@@ -162,7 +162,8 @@ class Program:
     @property
     def globals(self) -> list[str]:
         """The names of the functions that can be called from outside."""
-        return [function.name for function in self.functions if function.kind != FunctionKind.PACKED]
+        own = [function.name for function in self.functions if function.kind != FunctionKind.PACKED]
+        return [name for name in own if not name.endswith(RELEASE)]
 
     @property
     def primitive_ops(self) -> list[str]:

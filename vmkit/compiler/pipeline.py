@@ -5,7 +5,7 @@ The passes of TVM that the compiler relies on are named here, in the order in wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import tvm
@@ -17,6 +17,7 @@ from tvm.target import Target
 from .. import bytecode
 from .._tvm import database_in_force, kernels_of, link_executable, put_code
 from ..bytecode.outside_constants import put_back, taken_out
+from ..bytecode.releases import with_releases
 from ..cache.kernels import Kernels
 from ..executable.executable import Parts
 from ..relax.alignment import expecting_elements
@@ -27,6 +28,7 @@ from ..relax.fusion import fuse_operators
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
 from ..relax.kernel_groups.needs import with_needs
+from ..relax.large_results import large_results
 from ..relax.long_loops import cut_long_loops
 from ..relax.parameter_sizes import sizes_from_casts, sizes_of_parameters
 from ..relax.places import keeping_places, nodes_of_kernels
@@ -66,13 +68,15 @@ __all__ = [
 class Bytecode:
     """The bytecode of a module, the kernels that it calls, not built yet, and the large constants that it names.
 
-    `nodes` says which nodes of the model each call of a kernel is for, by the kernel's name, where that is asked for.
+    `nodes` says which nodes of the model each call of a kernel is for, by the kernel's name, where that is asked for;
+    `large`, which functions return much.
     """
 
     builder: relax.ExecBuilder
     kernels: tvm.IRModule | None
     constants: Sequence[tvm.runtime.Tensor] = ()
     nodes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    large: frozenset[str] = frozenset()
 
     @property
     def kernel_groups(self) -> dict[str, list[str]]:
@@ -189,12 +193,13 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
         lower_shapes(),
     ]
     nodes = nodes_of_kernels(mod) if options.config.get(FILL_SPAN) else {}
+    large = large_results(mod)
     with target:
         mod = tvm.transform.Sequential(passes)(with_prefix(mod, prefix) if prefix else mod)
         mod = transform.AttachGlobalSymbol()(with_prefix(mod, prefix) if prefix else mod)
     builder = relax.ExecBuilder()
     mod, constants = taken_out(mod)
-    return Bytecode(builder, kernels_of(put_code(builder, mod)), constants, nodes)
+    return Bytecode(builder, kernels_of(put_code(builder, mod)), constants, nodes, large)
 
 
 @large_sizes_named(lambda code, *_, **__: code.kernels)
@@ -218,7 +223,7 @@ def link(
         linked = linked_kernels(kernels, shapes, target, kept)
         if linked is not None:
             plain = link_executable(code.builder, target, None, PIPELINE)
-            program = bytecode.decode(bytecode.tail_calls_to_loops(bytecode.blob_of(plain)))
+            program = bytecode.decode(_finished(bytecode.blob_of(plain), code.large))
             return Parts(put_back(program, code.constants), (linked.library,), (linked.file,))
     if is_llvm:
         own = _libraries(kernels, shapes, target)
@@ -229,10 +234,16 @@ def link(
         own = () if kernels is None else tuple(built.imports)
     libraries = _with_modules(own, modules) if modules else own
     text = bytecode.blob_of(built)
-    looped = bytecode.tail_calls_to_loops(text)
+    looped = _finished(text, code.large)
     if code.constants:
         return Parts(put_back(bytecode.decode(looped), code.constants), libraries)
     return built if looped == text and own and not is_llvm else bytecode.module_of(looped, libraries)
+
+
+def _finished(text: bytes, large: Collection[str]) -> bytes:
+    """Return bytecode whose self-calls are loops, and whose functions of large results let go of the last ones."""
+    looped = bytecode.tail_calls_to_loops(text)
+    return bytecode.encode(with_releases(bytecode.decode(looped), large)) if large else looped
 
 
 def _libraries(

@@ -10,18 +10,23 @@ from .builder import T, shuffled
 
 __all__ = ["sums_of", "transposed"]
 
+_BITS = 32  # of the elements that squares of four are made of
 _PART = 4  # elements of a vector that are shuffled among themselves in one step, whatever its width
 
 
-def transposed(rows: Sequence[tirx.Expr], lanes: int) -> list[tirx.Expr]:
+def transposed(rows: Sequence[tirx.Expr], lanes: int, bits: int = 32) -> list[tirx.Expr]:
     """Return the columns of a square of as many vectors as each has lanes, which are a power of 2.
 
-    First the squares of four are transposed, which never leaves parts of 128 bits, and then squares of those parts.
+    Of elements of 32 bits, first the squares of four are transposed, which never leaves parts of 128 bits, and then
+    squares of those parts. Wider ones are exchanged among more and more lanes; of narrower ones, which fill no more
+    than 128 bits, each vector is interleaved with the one half of the square further on, until all are.
     """
     if lanes == 1:
         return list(rows)
-    if lanes == 2:
-        return [_picked(rows[0], rows[1], [c, 2 + c]) for c in range(2)]
+    if bits > _BITS or lanes == 2:
+        return _exchanged_all(list(rows), 1, lanes)
+    if bits < _BITS:
+        return _interleaved(list(rows), lanes)
     made: list[tirx.Expr] = []
     for first in range(0, lanes, _PART):
         a, b, c, d = rows[first : first + _PART]
@@ -29,13 +34,7 @@ def transposed(rows: Sequence[tirx.Expr], lanes: int) -> list[tirx.Expr]:
         ab, cd = ([_in_parts(x, y, order, lanes) for order in (low, high)] for x, y in ((a, b), (c, d)))
         for x, y in zip(ab, cd, strict=True):
             made += [_in_parts(x, y, order, lanes) for order in ((0, 1, 4, 5), (2, 3, 6, 7))]
-    step = _PART
-    while step < lanes:
-        for i in range(lanes):
-            if not i & step:
-                made[i], made[i | step] = _exchanged(made[i], made[i | step], step, lanes)
-        step *= 2
-    return made
+    return _exchanged_all(made, _PART, lanes)
 
 
 def sums_of(vectors: Sequence[tirx.Expr], lanes: int) -> tirx.Expr:
@@ -51,6 +50,25 @@ def sums_of(vectors: Sequence[tirx.Expr], lanes: int) -> tirx.Expr:
             halved.append(T.Bind(a + b))
         rest, step = halved, step * 2
     return rest[0]
+
+
+def _exchanged_all(made: list[tirx.Expr], step: int, lanes: int) -> list[tirx.Expr]:
+    """Transpose a square of squares, each of `step` lanes and transposed in itself."""
+    while step < lanes:
+        for i in range(lanes):
+            if not i & step:
+                made[i], made[i | step] = _exchanged(made[i], made[i | step], step, lanes)
+        step *= 2
+    return made
+
+
+def _interleaved(made: list[tirx.Expr], lanes: int) -> list[tirx.Expr]:
+    """Transpose a square by interleaving vectors with those half of it further on, once for each doubling."""
+    half = lanes // 2
+    orders = [[lane // 2 + begin + lane % 2 * lanes for lane in range(lanes)] for begin in (0, half)]
+    for _ in range(half.bit_length()):
+        made = [_picked(made[i], made[i + half], order) for i in range(half) for order in orders]
+    return made
 
 
 def _exchanged(a: tirx.Expr, b: tirx.Expr, step: int, lanes: int) -> tuple[tirx.Expr, tirx.Expr]:

@@ -60,7 +60,7 @@ class _Recorder:
     of_group: list[_Timed] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.functions = set(self.machine.executable.globals)
+        self.functions = {each.name for each in self.machine.executable.program.vm_functions()}
         self.groups = self.machine.executable.info.kernel_groups or {}
 
     def instrument(self, _function: object, name: str, is_before: bool, _result: object, *args: object) -> int:

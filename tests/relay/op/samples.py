@@ -97,6 +97,7 @@ def _binary(names: str, dtype: str = "float32") -> None:
 
 _unary("abs acos asin asinh atan atanh ceil copy cos cosh erf exp floor isfinite isinf isnan log log10 log2 negative")
 _unary("round rsqrt sigmoid sign sin sinh sqrt tan tanh trunc fast_exp fast_tanh fast_erf zeros_like ones_like")
+_unary("contrib_round_to_even")
 _unary("logical_not", "bool")
 _unary("bitwise_not argwhere", i32)
 _unary("nn.relu nn.softmax nn.fast_softmax nn.log_softmax nn.dropout nn.batch_flatten nn.lrn shape_of ndarray_size")

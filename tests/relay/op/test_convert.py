@@ -113,3 +113,20 @@ def test_a_conversion_of_strings_and_an_unknown_way_of_rounding_are_refused() ->
     ]:
         with pytest.raises(TypeCheckError, match=message):
             vmkit.compile(relay.Function([x], call), "llvm")
+
+
+def test_a_double_becomes_the_nearest_half() -> None:
+    finite = HALVES[np.isfinite(HALVES)].astype("float64")
+    halfway = (finite[1:] + finite[:-1]) / 2
+    near = [np.nextafter(halfway, side) for side in (-np.inf, np.inf)]
+    special = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 65520, 65519.99999, -1e300, 1e-300, -5e-324]
+    values = np.concatenate([finite, halfway, *near, special])
+    x = relay.var("x", shape=(relay.Any(),), dtype="float64")
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], relay.cast(x, "float16")), "llvm"))
+    with np.errstate(all="ignore"):
+        assert_same(machine.run(values).numpy(), values.astype("float16"))
+
+
+def test_halves_are_true_unless_they_are_zero() -> None:
+    (truth,) = converted(HALVES, [("bool",)])
+    np.testing.assert_array_equal(truth, HALVES.view("uint16") << 1 != 0)

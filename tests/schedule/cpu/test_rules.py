@@ -119,7 +119,13 @@ KERNELS = {
     "dense": (lambda x, w: topi.nn.relu(topi.nn.dense(x, w)), [(n, 64), (20, 64)], product),
     "dense of odd length": (lambda x, w: topi.nn.dense(x, w), [(n, 7), (3, 7)], elementwise),
     "row sums": (lambda x: topi.sum(x, axis=-1), [(n, 128)], dot),
-    "sum of all": (lambda x: topi.sum(x), [(n, 5)], elementwise),
+    "row sums of odd length": (lambda x: topi.sum(x, axis=-1), [(n, 6, 37)], dot),
+    "row sums of any length": (lambda x: topi.sum(x * x, axis=-1), [(6, n)], dot),
+    "largest of images": (lambda x: topi.max(x, axis=[1, 2]), [(n, 9, 23)], dot),
+    "means of axes apart": (lambda x: topi.sum(x, axis=[0, 2]) / 33.0, [(11, n, 45)], dot),
+    "long rows of odd length": (lambda x: topi.sum(x, axis=-1), [(n, 701)], dot),
+    "sum of all of odd sizes": (lambda x: topi.sum(x), [(n, 13, 5)], full_reduction),
+    "sum of all": (lambda x: topi.sum(x), [(n, 3)], elementwise),
     "sum of all, whole vectors": (lambda x: topi.sum(x), [(n, 48)], full_reduction),
     "mean square": (lambda x: topi.sqrt(topi.sum(x * x) / 9.0), [(31, n, 80)], full_reduction),
     "largest of all": (lambda x: topi.max(x, axis=None), [(131, 9, 128)], full_reduction),
@@ -245,7 +251,15 @@ def test_every_decision_that_may_be_tried_keeps_the_values(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["softmax of rows of unknown length", "transpose", "to channels first", "softmax in steps"]
+    "name",
+    [
+        "softmax of rows of unknown length",
+        "transpose",
+        "to channels first",
+        "softmax in steps",
+        "row sums of any length",
+        "means of axes apart",
+    ],
 )
 def test_an_unknown_axis_of_several_tiles_keeps_its_values(name: str) -> None:
     function, shapes, _ = KERNELS[name]

@@ -46,17 +46,17 @@ def converted(
         return _is_true(value)
     if target == "bfloat16" and str(value.ty.dtype).startswith("float"):
         value = _with_plain_nan(value.astype("float32"))
+    if target == "float16" and str(value.ty.dtype) == "float64":
+        value = _as_float32(value)  # processors convert no float64 to it: LLVM would call a function for each
     return value.astype(target)
 
 
 def _is_true(value: tirx.Expr) -> tirx.Expr:
     """Say whether a number is not 0; by its bits, because to LLVM what is not a number does not differ from 0."""
     dtype = str(value.ty.dtype)
-    if dtype in ("float16", "bfloat16"):
-        value, dtype = value.astype("float32"), "float32"
-    if not dtype.startswith("float"):
+    if not dtype.startswith(("float", "bfloat")):
         return value != tirx.const(0, dtype)
-    bits = f"uint{dtype.removeprefix('float')}"
+    bits = f"uint{dtype.removeprefix('b').removeprefix('float')}"
     return (tirx.reinterpret(bits, value) << tirx.const(1, bits)) != tirx.const(0, bits)
 
 

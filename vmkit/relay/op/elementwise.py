@@ -77,6 +77,13 @@ def _round(x: te.Tensor) -> te.Tensor:
     return te.compute(x.shape, lambda *i: round_half_away(x(*i)))
 
 
+def _round_to_even(x: te.Tensor) -> te.Tensor:
+    if not str(x.dtype).startswith(("float", "bfloat")):
+        return topi.identity(x)
+    wide = topi.cast(x, "float32") if str(x.dtype) in ("float16", "bfloat16") else x
+    return topi.cast(te.compute(x.shape, lambda *i: tirx.nearbyint(wide(*i))), x.dtype)
+
+
 def _test(compute: Callable[[te.Tensor], te.Tensor]) -> Callable[[te.Tensor], te.Tensor]:
     """Return a test that looks at bfloat16 as float32, which has the same special values."""
     return lambda x: compute(topi.cast(x, "float32") if str(x.dtype) == "bfloat16" else x)
@@ -112,6 +119,7 @@ _unary("atan", _wide(topi.atan), "Inverse tangent.")
 _unary("atanh", _wide(topi.atanh), "Inverse hyperbolic tangent.")
 _unary("bitwise_not", topi.bitwise_not, "Bitwise complement.", level=4)
 _unary("ceil", topi.ceil, "Round up.", level=3)
+_unary("contrib_round_to_even", _round_to_even, "Round to the nearest integer, halves to even.", level=3)
 _unary("copy", topi.identity, "A copy of the input.", level=3, mixed="follow", on_arrays=lambda x: x)
 _unary("cos", topi.cos, "Cosine.")
 _unary("cosh", _wide(topi.cosh), "Hyperbolic cosine.")
@@ -180,7 +188,8 @@ def check_dtype(dtype: str, source: str) -> None:
 
 def _cast(context: LowerContext, data: relax.Expr, source: str, target: str) -> relax.Expr:
     """Return a lowered tensor of an element type as one of another."""
-    if not (is_stored_type(source) or is_stored_type(target)):
+    is_plain = not (is_stored_type(source) or is_stored_type(target)) and (source, target) != ("float64", "float16")
+    if is_plain:
         return context.te(lambda tensor: topi.cast(tensor, target), data)
 
     def compute(tensor: te.Tensor) -> te.Tensor:

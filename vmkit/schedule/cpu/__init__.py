@@ -45,6 +45,7 @@ from .overlap import with_overlaps
 from .packed_products import with_packed_product
 from .prefetch import with_prefetches
 from .scalars import with_scalars_first
+from .squares import with_squares
 from .versions import by_size
 
 __all__ = ["RULES", "prepared", "schedule_kernels", "scheduled"]
@@ -139,7 +140,9 @@ def _applied(
 ) -> tirx.PrimFunc:
     schedule = plain.copy()
     schedule = rule.apply(schedule, target, decisions) or schedule
-    function = with_split_loops(with_overlaps(schedule.mod["main"], None if sizes is None else sizes.size))
+    function = with_split_loops(
+        with_squares(with_overlaps(schedule.mod["main"], None if sizes is None else sizes.size))
+    )
     peeled = with_peeled_boundaries(function, None if sizes is None else sizes.facts())
     return with_prefetches(with_chunks(peeled))
 

@@ -15,14 +15,18 @@ from tvm.target import Target
 
 from ...target.processor import processor_of
 from ..blocks import SingleReduction, extent, partial_results, single_reduction, static_size
-from ..expressions import stride, uses
+from ..expressions import known, stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
+from .flattening import flattened_steps
+from .rests import stop_at
 
 __all__ = ["RULE", "Decisions"]
 
 _LANES = (16, 8, 4)
 _ROWS = (4, 3, 2, 1)
+_LONG = 16  # elements of a row of odd length from which vectors pay
+_VERY_LONG, _AT_ONCE = 16, 4  # vectors of a row from which so many of its sums pay
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,7 @@ class Decisions:
     Attributes
     ----------
     lanes : int
-        How many partial sums an output has; they divide the reduction.
+        How many partial sums an output has; what they leave of a row is added to the first of them.
     outputs : int
         How many outputs along the last axis are computed at once; they divide it.
     parallel : bool
@@ -46,6 +50,7 @@ class Decisions:
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for a kernel whose innermost reduction axis is contiguous in every operand."""
+    sch = flattened_steps(sch)
     found = single_reduction(sch)
     if found is None:
         return None
@@ -53,22 +58,24 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     loops = sch.get_loops(found.block)
     last = node.iter_vars[-1].var
     width = extent(sch, loops[-1])
-    lanes = next((t for t in _LANES if width is not None and width % t == 0 and width >= 2 * t), None)
-    if lanes is None or not all(_is_contiguous(list(region.region), last) for region in node.reads):
+    if not all(_is_contiguous(list(region.region), last) for region in node.reads):
         return None
     outputs = next(r for r in _ROWS if _outputs(sch, found) % r == 0)
-    return Decisions(lanes, outputs, static_size(sch, loops) >= PARALLEL_SIZE)
+    lanes = _lanes(width, outputs, processor_of(target).vectors.lanes)
+    return Decisions(lanes, outputs, static_size(sch, loops) >= PARALLEL_SIZE) if lanes else None
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     """Return decisions with a part of a vector to four of them, and one output to as many as registers hold."""
+    sch = flattened_steps(sch)
     default, found = decide(sch, target), single_reduction(sch)
     if default is None or found is None:
         return ()
     unit, loops = processor_of(target).vectors, sch.get_loops(found.block)
     width, have = extent(sch, loops[-1]) or 0, _outputs(sch, found)
     options: Options = {
-        "lanes": [t for t in (4, 8, 16, 32, 64) if t <= 4 * unit.lanes and width % t == 0 and width >= 2 * t],
+        "lanes": [t for t in (4, 8, 16, 32, 64) if t <= 4 * unit.lanes and width % t == 0 and width >= 2 * t]
+        or [default.lanes],
         "outputs": [r for r in (1, 2, 3, 4, 6, 8) if have % r == 0],
         "parallel": sharing(static_size(sch, loops), target),
     }
@@ -77,10 +84,12 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     return (d for d in tried if d == default or d.outputs * max(d.lanes, unit.lanes) <= most)
 
 
-def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Schedule:
     """Schedule a kernel of outputs that are sums over contiguous memory."""
+    sch = flattened_steps(sch)
     found = single_reduction(sch)
     assert found is not None
+    width = sch.get(sch.get_loops(found.block)[-1]).extent
     for other in found.others:
         schedule_spatial(sch, other)
     _, lane = sch.split(sch.get_loops(found.block)[-1], [None, decisions.lanes])
@@ -103,6 +112,19 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     if decisions.parallel:
         sch.parallel(sch.fuse(*outer))
     sch.decompose_reduction(partial, reduce_loops[0])
+    if (known(width) or 1) % decisions.lanes:
+        stop_at(sch, reduce_loops[-1], decisions.lanes, width)
+    return sch
+
+
+def _lanes(width: int | None, outputs: int, vector: int) -> int | None:
+    """Return how many partial sums an output has; None of a row that is too short for vectors."""
+    whole = next((t for t in _LANES if width is not None and width % t == 0 and width >= 2 * t), None)
+    if width is not None and width >= _VERY_LONG * vector:
+        # Fewer vectors than these would wait for each other's sums.
+        lanes = max(_LANES[0], _AT_ONCE * vector // outputs)
+        return whole if whole is not None and whole >= vector and outputs * whole >= _AT_ONCE * vector else lanes
+    return whole or (_LANES[0] if width is None or width >= _LONG else None)
 
 
 def _outputs(sch: s_tir.Schedule, found: SingleReduction) -> int:

@@ -14,8 +14,11 @@ from tvm.target import Target
 
 from ...target.processor import processor_of
 from ..blocks import Block, extent, is_reduction, kernel_blocks, partial_results, static_size
+from ..expressions import known
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
+from .flattening import flattened_steps
+from .rests import stop_at
 
 __all__ = ["RULE", "Decisions"]
 
@@ -27,7 +30,7 @@ class Decisions:
     Attributes
     ----------
     sums : int
-        How many partial results there are at a time; they divide the last axis.
+        How many partial results there are at a time; what they leave of the last axis goes to the first of them.
     parallel : bool
         Whether positions on the first axis are shared among cores.
     """
@@ -38,6 +41,7 @@ class Decisions:
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for one reduction of two axes or more, of which nothing is left."""
+    sch = flattened_steps(sch, keep=1)
     block = _reduction(sch)
     if block is None:
         return None
@@ -47,6 +51,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     """Return decisions with one to four vectors of partial results."""
+    sch = flattened_steps(sch, keep=1)
     block, default = _reduction(sch), decide(sch, target)
     if block is None or default is None:
         return ()
@@ -55,10 +60,12 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     return choices(Decisions, default, options)
 
 
-def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Schedule:
     """Schedule a reduction to one value."""
+    sch = flattened_steps(sch, keep=1)
     block = _reduction(sch)
     assert block is not None
+    width = sch.get(sch.get_loops(block)[-1]).extent
     for each in kernel_blocks(sch):
         if not sch.get_loops(each):
             sch.add_unit_loop(each)  # rfactor takes a block without loops for its own
@@ -74,6 +81,9 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     row, lane = sch.get_loops(of_lanes)
     sch.vectorize(lane)
     sch.decompose_reduction(of_lanes, row)
+    if (known(width) or 1) % decisions.sums:
+        stop_at(sch, steps[-1], decisions.sums, width)
+    return sch
 
 
 def _reduction(sch: s_tir.Schedule) -> Block | None:
@@ -88,7 +98,10 @@ def _reduction(sch: s_tir.Schedule) -> Block | None:
 
 def _sums(sch: s_tir.Schedule, block: Block, target: Target) -> list[int]:
     lanes, width = processor_of(target).vectors.lanes, extent(sch, sch.get_loops(block)[-1])
-    return [t * lanes for t in (4, 2, 1) if width is not None and width % (t * lanes) == 0]
+    if width is None:
+        return [lanes]
+    whole = [t * lanes for t in (4, 2, 1) if width % (t * lanes) == 0]
+    return whole or [t * lanes for t in (4, 1) if width >= t * t * lanes]
 
 
 RULE = Rule("full_reduction", Decisions, decide, candidates, apply)

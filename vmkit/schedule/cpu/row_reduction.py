@@ -10,16 +10,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tvm import s_tir, tirx
-from tvm.sym import Analyzer
 from tvm.target import Target
 
 from ...target.processor import processor_of
 from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, partial_results, static_size
-from ..expressions import replaced
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
 from .in_place import earlier_result, in_place_of
 from .overlap import tiles_of_any
+from .rests import stop_at
 from .staged_reduction import staged_reduction
 
 __all__ = ["RULE", "Decisions"]
@@ -108,7 +107,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     for partial in partials:
         steps = _schedule_partial(sch, partial, len(outer))
         if is_cut:
-            _stop_at(sch, steps, decisions.sums, width)
+            stop_at(sch, steps, decisions.sums, width)
     for fold in folds:
         _schedule_partial(sch, fold, len(outer))
     for block in maps:
@@ -181,36 +180,6 @@ def _schedule_partial(sch: s_tir.Schedule, partial: Block, depth: int) -> Loop:
     sch.vectorize(lane)
     sch.decompose_reduction(partial, along[0])
     return along[-1]
-
-
-def _stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.Expr) -> None:
-    """Let partial sums end where the row does, which a block forgets when it is computed at another's loop.
-
-    What whole vectors leave over is a loop of its own.
-    """
-    loop = sch.get(steps)
-    lanes, dtype = loop.body, str(loop.loop_var.ty.dtype)
-    zero, count = tirx.IntImm(dtype, 0), Analyzer().simplify(width // sums)
-    rest = Analyzer().simplify(width - count * sums)
-    kind = lanes.kind if isinstance(rest, tirx.IntImm) else tirx.ForKind.SERIAL
-    lane = tirx.Var("lane", str(lanes.loop_var.ty.dtype))
-    realize = lanes.body
-    at = {loop.loop_var: count, lanes.loop_var: lane}
-    values = [replaced(value, at) for value in realize.iter_values]
-    left = tirx.For(lane, zero, rest, kind, s_tir.SBlockRealize(values, True, _copied(realize.block)))
-    whole = tirx.For(loop.loop_var, zero, count, loop.kind, lanes)
-    once = tirx.For(
-        tirx.Var("once", dtype), zero, tirx.IntImm(dtype, 1), tirx.ForKind.SERIAL, tirx.SeqStmt([whole, left])
-    )
-    sch.state.replace(sch.get_sref(steps), once, {realize.block: realize.block})
-
-
-def _copied(block: s_tir.SBlock) -> s_tir.SBlock:
-    """Return a block with variables of its own."""
-    fresh = {v.var: tirx.Var(v.var.name, str(v.var.ty.dtype)) for v in block.iter_vars}
-    variables = [tirx.IterVar(v.dom, fresh[v.var], v.iter_type) for v in block.iter_vars]
-    regions = [replaced(list(regions), fresh) for regions in (block.reads, block.writes)]
-    return s_tir.SBlock(variables, *regions, f"{block.name_hint}_rest", replaced(block.body, fresh))
 
 
 def _run_to(sch: s_tir.Schedule, block: Block, width: tirx.Expr) -> None:

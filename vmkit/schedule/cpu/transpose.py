@@ -10,22 +10,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
-from ...target.processor import processor_of
+from ...target.processor import CACHES, processor_of
 from ...target.vectors import GATHERED
 from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size
 from ..expressions import stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
-from .overlap import tiles_of_any
+from .flattening import flattened
+from .squares import mark_squares
 
 __all__ = ["RULE", "Decisions"]
 
 _LEAST = 4  # elements of an axis of the input below which its lines are used up anyway
+_SIDES = {8: 16, 16: 8}  # of a square in registers of 128 bits, by the bits of an element
+_MOST = 8  # the side of a larger element's
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,8 @@ class Decisions:
     columns : int
         How many elements of the output's last axis a tile has.
     lanes : int
-        How many of them are gathered at once; they divide the columns.
+        How many of them are written at once; they divide the columns and the rows, of which a square is transposed in
+        registers where one operand alone lies across.
     rows : int
         How many elements of the input's last axis a tile has.
     is_along : bool
@@ -57,28 +62,34 @@ class Decisions:
 class _Kernel:
     loops: list[Loop]
     near: int  # which loop goes along the input
+    bits: int  # of the widest element that is read or written
 
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for a map with an operand whose last axis is not the output's."""
-    kernel, lanes = _kernel(sch), processor_of(target).vectors.lanes
+    sch = flattened(sch)
+    kernel = _kernel(sch)
     if kernel is None:
         return None
     here, there = extent(sch, kernel.loops[-1]), extent(sch, kernel.loops[kernel.near])
-    if min(here or lanes, there or lanes) < _LEAST:
+    least = min(here or GATHERED, there or GATHERED)
+    if least < _LEAST:
         return None
-    columns = _whole(here, lanes)
-    gathered = next(t for t in (GATHERED, 4, 2, 1) if columns % t == 0)
+    side = _side(kernel, target)
+    while side > min(here or side, there or side):
+        side //= 2
+    line = max(side, CACHES.line * 8 // kernel.bits)
     parallel = static_size(sch, kernel.loops) >= PARALLEL_SIZE
-    return Decisions(columns, gathered, _whole(there, GATHERED), False, parallel)
+    return Decisions(_whole(here, line, side), side, _whole(there, line, side), True, parallel)
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     """Return decisions with tiles of a quarter of a vector to two vectors."""
+    sch = flattened(sch)
     kernel, default = _kernel(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
-    sizes = [4, 8, 16, 32]
+    sizes = [4, 8, 16, 32, 64]
     here, there = extent(sch, kernel.loops[-1]), extent(sch, kernel.loops[kernel.near])
     options: Options = {
         "columns": [size for size in sizes if size <= (here or size)],
@@ -87,30 +98,39 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
         "is_along": [False, True],
         "parallel": sharing(static_size(sch, kernel.loops), target),
     }
-    return (d for d in choices(Decisions, default, options) if d.columns % d.lanes == 0)
+    return (d for d in choices(Decisions, default, options) if d.columns % d.lanes == d.rows % d.lanes == 0)
 
 
-def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Schedule:
     """Schedule a transpose."""
+    sch = flattened(sch)
     kernel = _kernel(sch)
     assert kernel is not None
     near, last = kernel.loops[kernel.near], kernel.loops[-1]
     others = [loop for at, loop in enumerate(kernel.loops[:-1]) if at != kernel.near]
     sizes = {"rows": (extent(sch, near), decisions.rows), "columns": (extent(sch, last), decisions.columns)}
-    rows, row = tiles_of_any(sch, near, decisions.rows)
-    columns, column = tiles_of_any(sch, last, decisions.columns)
+    rows, row = sch.split(near, [None, decisions.rows])
+    columns, column = sch.split(last, [None, decisions.columns])
     parts = {"rows": rows, "columns": columns}
     names = ["rows", "columns"] if decisions.is_along else ["columns", "rows"]
+    across, row = sch.split(row, [None, decisions.lanes])
     vector, lane = sch.split(column, [None, decisions.lanes])
-    sch.reorder(*others, *(parts[name] for name in names), row, vector, lane)
-    for loop in (row, vector):
-        sch.unroll(loop)
+    sch.reorder(*others, *(parts[name] for name in names), across, vector, row, lane)
+    sch.unroll(row)
     sch.vectorize(lane)
+    mark_squares(sch, row, decisions.lanes)
     # Tiles that overlap are no loop to share.
     size, tile = sizes[names[0]]
     shared = [*others, parts[names[0]]] if size is not None and size % tile == 0 else others
     if decisions.parallel and shared:
         sch.parallel(sch.fuse(*shared))
+    return sch
+
+
+def _side(kernel: _Kernel, target: Target) -> int:
+    """Return the side of the squares that are transposed in registers."""
+    width = processor_of(target).vectors.lanes * 32
+    return _SIDES.get(kernel.bits, min(_MOST, width // kernel.bits))
 
 
 def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
@@ -126,7 +146,8 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
         return None
     near = [_near(region, variables, loops, sch) for region in node.reads]
     found = {at for at in near if at is not None}
-    return _Kernel(loops, found.pop()) if len(found) == 1 else None
+    bits = [tvm.DataType(str(r.source.ty.dtype)).bits for r in (*node.reads, *node.writes)]
+    return _Kernel(loops, found.pop(), max(8, *bits)) if len(found) == 1 else None
 
 
 def _near(region: tirx.BufferRegion, variables: list[tirx.Var], loops: list[Loop], sch: s_tir.Schedule) -> int | None:
@@ -156,11 +177,11 @@ def _without_units(region: tirx.BufferRegion) -> list[tirx.Expr]:
     return [r.min for r, d in pairs if not Analyzer().can_prove_equal(d, 1)]
 
 
-def _whole(size: int | None, most: int) -> int:
-    """Return the largest tile that fits into an axis, one that divides it rather than one of up to twice its size."""
-    if size is None:
-        return most
-    return next((t for t in (most, most // 2) if size % t == 0), min(size, most))
+def _whole(size: int | None, most: int, side: int) -> int:
+    """Return how many sides of squares a tile has: one that divides the axis, and fills a line where it can."""
+    while size is not None and most > side and size % most:
+        most //= 2
+    return most
 
 
 RULE = Rule("transpose", Decisions, decide, candidates, apply)

@@ -32,8 +32,11 @@ def test_functions_of_one_input(domain: str) -> None:
     check(proto, *[{"x": change[domain](array(n, 4))} for n in SIZES])
 
 
-def test_round_takes_halves_to_even() -> None:
-    check(model([node("Round", "x", "y")], MATRIX, "y"), {"x": np.array([[-2.5, -1.5, -0.5, 0.5]], "float32")})
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_round_takes_halves_to_even(dtype: str) -> None:
+    proto = model([node("Round", "x", "y")], {"x": (["n", 4], dtype)}, "y")
+    halves = np.array([[-2.5, -1.5, -0.5, 0.5], [1.5, 2.5, np.nextafter(0.5, 0, dtype=dtype), 1000.5]], dtype)
+    check(proto, {"x": halves}, {"x": np.array([[-0.0, np.inf, -np.inf, np.nan]], dtype)})
 
 
 def test_binary_operators_broadcast() -> None:

@@ -21,6 +21,7 @@ _UNARY = {
     "Abs": "abs", "Acos": "acos", "Acosh": "acosh", "Asin": "asin", "Asinh": "asinh", "Atan": "atan",
     "Atanh": "atanh", "BitwiseNot": "bitwise_not", "Ceil": "ceil", "Cos": "cos", "Cosh": "cosh", "Erf": "erf",
     "Exp": "exp", "Floor": "floor", "IsNaN": "isnan", "Log": "log", "Neg": "negative", "Not": "logical_not",
+    "Round": "contrib_round_to_even",
     "Sigmoid": "sigmoid", "Sign": "sign", "Sin": "sin", "Sinh": "sinh", "Sqrt": "sqrt", "Tan": "tan", "Tanh": "tanh",
 }  # fmt: skip
 _BINARY = {
@@ -79,19 +80,6 @@ def identity(ctx: Context, x: Expr) -> Expr:
 @converter("Reciprocal")
 def reciprocal(ctx: Context, x: Expr, *, consumed_inputs: Any = None) -> Expr:
     return relay.divide(ctx.constant(1, ctx.dtype(x)), x)
-
-
-@converter("Round")
-def round_half_to_even(ctx: Context, x: Expr) -> Expr:
-    """Relay rounds halves away from zero, ONNX to even."""
-    floor, dtype = relay.floor(x), ctx.dtype(x)
-    rest = relay.subtract(x, floor)
-    half, one, two = (ctx.constant(v, dtype) for v in (0.5, 1, 2))
-    is_odd = relay.not_equal(
-        relay.subtract(floor, relay.multiply(relay.floor(relay.divide(floor, two)), two)), ctx.constant(0, dtype)
-    )
-    up = relay.logical_or(relay.greater(rest, half), relay.logical_and(relay.equal(rest, half), is_odd))
-    return relay.where(up, relay.add(floor, one), floor)
 
 
 @converter("IsInf")

@@ -1,0 +1,77 @@
+"""Transposes in registers give what numpy gives, of every width of elements and where squares do not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+
+import vmkit
+from vmkit import relay
+from vmkit.relay.ir import Expr
+
+# By name: what is computed, and the shape. Sides that squares divide, others, and axes that are one in memory.
+CASES = {
+    "a matrix": ((64, 96), (1, 0)),
+    "odd sides": ((37, 29), (1, 0)),
+    "axes too short for a square": ((5, 7), (1, 0)),
+    "channels last": ((2, 24, 5, 7), (0, 2, 3, 1)),
+    "channels first": ((2, 5, 7, 24), (0, 3, 1, 2)),
+    "lines beside each other": ((3, 4, 19, 1, 20), (0, 2, 3, 4, 1)),
+    "all axes turned": ((9, 10, 11, 12), (3, 2, 1, 0)),
+}
+TYPES = ("bool", "int8", "uint16", "float16", "int32", "float32", "int64", "float64")
+
+
+def values(shape: tuple[int, ...], dtype: str) -> np.ndarray:
+    drawn = np.random.default_rng(0).integers(-100, 100, shape)
+    return (drawn % 2 if dtype == "bool" else drawn).astype(dtype)
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "any size"])
+@pytest.mark.parametrize("dtype", TYPES)
+def test_transposes_of_every_type(dtype: str, is_known: bool) -> None:
+    shapes = [shape for shape, _ in CASES.values()]
+    inputs = [
+        relay.var(f"x{i}", shape=s if is_known else [relay.Any() for _ in s], dtype=dtype) for i, s in enumerate(shapes)
+    ]
+    made = [relay.transpose(x, axes) for x, (_, axes) in zip(inputs, CASES.values(), strict=True)]
+    module = tvm.IRModule({"main": relay.Function(inputs, relay.Tuple(made))})
+    arrays = [values(shape, dtype) for shape in shapes]
+    results = vmkit.VirtualMachine(vmkit.compile(module, "native"), "cpu").run(*arrays)
+    for (name, (_, axes)), array, result in zip(CASES.items(), arrays, results, strict=True):
+        np.testing.assert_array_equal(result.numpy(), array.transpose(axes), err_msg=name)
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "any size"])
+def test_what_is_computed_of_transposed_elements(is_known: bool) -> None:
+    """Beside one that lies across, operands lie along, or are a row or a column; two may lie across."""
+
+    def result(x: Expr, y: Expr, row: Expr) -> Expr:
+        turned = relay.transpose(x, (0, 2, 1))
+        return relay.Tuple(
+            [
+                relay.cast(relay.tanh(turned + row) * y, "float16"),
+                turned * relay.transpose(relay.exp(x), (0, 2, 1)),
+                relay.concatenate([turned, y], 2),
+            ]
+        )
+
+    shapes = (3, 20, 37), (3, 37, 20), (37, 1)
+    names = zip("xyr", shapes, strict=True)
+    inputs = [relay.var(n, shape=s if is_known or n == "r" else (relay.Any(), *s[1:])) for n, s in names]
+    module = tvm.IRModule({"main": relay.Function(inputs, result(*inputs))})
+    x, y, row = (np.random.default_rng(0).normal(size=shape).astype("float32") for shape in shapes)
+    turned = x.transpose(0, 2, 1)
+    expected = np.tanh(turned + row) * y, turned * np.exp(turned), np.concatenate([turned, y], 2)
+    found = vmkit.VirtualMachine(vmkit.compile(module, "native"), "cpu").run(x, y, row)
+    for actual, each, rtol in zip(found, expected, (2e-3, 1e-5, 0), strict=True):
+        np.testing.assert_allclose(actual.numpy(), each, rtol=rtol, atol=1e-6)
+
+
+@pytest.mark.parametrize("cpu", ["x86-64", "skylake-avx512", "znver4"])
+@pytest.mark.parametrize("dtype", ["int8", "float32", "float64"])
+def test_squares_are_built_for_other_processors(cpu: str, dtype: str) -> None:
+    x = relay.var("x", shape=(relay.Any(), 70, 50), dtype=dtype)
+    module = tvm.IRModule({"main": relay.Function([x], relay.transpose(x, (0, 2, 1)))})
+    assert vmkit.compile(module, f"llvm -mcpu={cpu}").outputs

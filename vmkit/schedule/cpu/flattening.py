@@ -1,0 +1,113 @@
+"""Axes that lie beside each other in all that a map reads and writes as one axis: height and width of an image.
+
+Tiles along an axis of 7 would be poor, and along 49 of them are good. The axes before the last one of such a group get
+size 1 and the last one the size of all: an index beyond the end of its own dimension goes on in the next line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import tvm
+import tvm_ffi
+from tvm import s_tir, tirx
+
+from ..._tvm import unchecked_schedule
+from ..._tvm.nodes import TensorLoad
+from ..blocks import Block, is_reduction, kernel_blocks, with_fields
+from ..expressions import is_choice, known, loads_in, uses
+
+__all__ = ["flattened", "flattened_steps"]
+
+
+def flattened(sch: s_tir.Schedule) -> s_tir.Schedule:
+    """Return the schedule of a kernel of one map over fewer axes that vary; the one given where there are none."""
+    blocks = kernel_blocks(sch)
+    if len(blocks) != 1 or is_reduction(sch, blocks[0]):
+        return sch
+    return _with_lines(sch, blocks[0], range(len(sch.get(blocks[0]).iter_vars) - 1))
+
+
+def flattened_steps(sch: s_tir.Schedule, keep: int = 0) -> s_tir.Schedule:
+    """Return the schedule of a kernel with one reduction over fewer axes that vary; the one given where there are none.
+
+    So many first axes of the reduction stay as they are. What it reads are parameters of the kernel, whose memory is
+    whole.
+    """
+    found = [block for block in kernel_blocks(sch) if is_reduction(sch, block)]
+    if len(found) != 1:
+        return sch
+    node, given = sch.get(found[0]), sch.mod["main"].params
+    written = node.writes[0].source
+    read = [load.source for load in loads_in(node.body) if not load.source.same_as(written)]
+    if not all(any(source.same_as(each) for each in given) for source in read):
+        return sch
+    steps = [at for at, v in enumerate(node.iter_vars) if v.iter_type == tirx.IterVar.CommReduce][keep:-1]
+    return _with_lines(sch, found[0], steps)
+
+
+def _with_lines(sch: s_tir.Schedule, block: Block, firsts: Iterable[int]) -> s_tir.Schedule:
+    """Return the schedule of a kernel in which axes of a block are one with the next ones, where they are lines."""
+    node, loops = sch.get(block), [sch.get(loop) for loop in sch.get_loops(block)]
+    store, names = node.body, [v.var for v in node.iter_vars]
+    if not isinstance(store, tirx.BufferStore) or len(loops) != len(names) or _chooses(store):
+        return sch
+    sizes = [known(loop.extent) for loop in loops]
+    merged = list(sizes)
+    for at in firsts:
+        if _is_line(store, names[at : at + 2], sizes[at : at + 2]):
+            merged[at], merged[at + 1] = 1, (merged[at] or 1) * (merged[at + 1] or 1)
+    if merged == sizes:
+        return sch
+    function = sch.mod["main"]
+    changed = {loop.loop_var: size for loop, size, old in zip(loops, merged, sizes, strict=True) if size != old}
+    axes = {
+        name: size for name, size, old in zip(names, merged, sizes, strict=True) if size is not None and size != old
+    }
+
+    def loop_of(loop: tirx.For) -> tirx.For:
+        size = changed.get(loop.loop_var)
+        if size is None:
+            return loop
+        extent = tirx.IntImm(str(loop.loop_var.ty.dtype), size)
+        return tirx.For(loop.loop_var, loop.min, extent, loop.kind, loop.body, loop.thread_binding, loop.annotations)
+
+    def block_of(block: s_tir.SBlock) -> s_tir.SBlock:
+        return with_fields(block, iter_vars=[_resized(v, axes) for v in block.iter_vars])
+
+    body = tvm_ffi.structural_map(function.body, ((tirx.For, loop_of), (s_tir.SBlock, block_of)))
+    return unchecked_schedule(function.with_body(body))
+
+
+def _resized(axis: tirx.IterVar, sizes: Mapping[tirx.Var, int]) -> tirx.IterVar:
+    size = sizes.get(axis.var)
+    if size is None:
+        return axis
+    return tirx.IterVar(tvm.ir.Range(axis.dom.min, tirx.IntImm(str(axis.var.ty.dtype), size)), axis.var, axis.iter_type)
+
+
+def _is_line(store: tirx.BufferStore, pair: Sequence[tirx.Var], sizes: Sequence[int | None]) -> bool:
+    """Say whether two axes lie beside each other, and go to their ends, in all that depends on one of them."""
+    if None in sizes:
+        return False
+
+    def is_line(buffer: tirx.Buffer, indices: Sequence[tirx.Expr]) -> bool:
+        shape = [known(size) for size in buffer.ty.shape]
+        for at in range(len(indices) - 1):
+            is_here = indices[at].same_as(pair[0]) and indices[at + 1].same_as(pair[1])
+            if is_here and shape[at : at + 2] == list(sizes):
+                return not any(uses(i, v) for i in (*indices[:at], *indices[at + 2 :]) for v in pair)
+        return not any(uses(index, v) for index in indices for v in pair)
+
+    def without(load: TensorLoad) -> tirx.Expr:
+        return tirx.const(0, str(load.ty.dtype)) if is_line(load.source, load.indices) else load
+
+    value = tvm_ffi.structural_map(store.value, (TensorLoad, without))
+    return is_line(store.buffer, store.indices) and not any(uses(value, v) for v in pair)
+
+
+def _chooses(store: tirx.BufferStore) -> bool:
+    """Say whether elements choose what they read by their place: a test would not know what is in which line."""
+    found: list[tvm.ir.Call] = []
+    tvm_ffi.structural_walk(store.value, (tvm.ir.Call, lambda call: found.append(call) if is_choice(call) else None))
+    return bool(found)

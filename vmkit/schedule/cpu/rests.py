@@ -1,0 +1,57 @@
+"""Reductions along rows in vectors, where what whole vectors leave over is a loop of its own."""
+
+from __future__ import annotations
+
+from tvm import s_tir, tirx
+from tvm.sym import Analyzer
+
+from ..blocks import Loop
+from ..expressions import replaced
+
+__all__ = ["stop_at"]
+
+
+def stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.Expr) -> None:
+    """Let partial sums end where the row does, which a block forgets when it is computed at another's loop.
+
+    Right within the steps, or within loops over several rows there, is the loop along a vector.
+    """
+    loop = sch.get(steps)
+    dtype = str(loop.loop_var.ty.dtype)
+    zero, count = tirx.IntImm(dtype, 0), Analyzer().simplify(width // sums)
+    rest = Analyzer().simplify(width - count * sums)
+    lanes = loop.body
+    while isinstance(lanes.body, tirx.For):
+        lanes = lanes.body
+    realize = lanes.body
+    left = _rest(loop.body, count, rest, loop.loop_var)
+    within = _with_innermost(loop.body, s_tir.SBlockRealize(realize.iter_values, True, realize.block))
+    whole = tirx.For(loop.loop_var, zero, count, loop.kind, within)
+    both = tirx.SeqStmt([whole, left])
+    once = tirx.For(tirx.Var("once", dtype), zero, tirx.IntImm(dtype, 1), tirx.ForKind.SERIAL, both)
+    sch.state.replace(sch.get_sref(steps), once, {realize.block: realize.block})
+
+
+def _rest(nest: tirx.For, count: tirx.Expr, rest: tirx.Expr, step: tirx.Var) -> tirx.For:
+    """Return loops over what is left after so many whole vectors, with a block of their own."""
+    var = tirx.Var(nest.loop_var.name, str(nest.loop_var.ty.dtype))
+    if isinstance(nest.body, tirx.For):
+        inner = replaced(_rest(nest.body, count, rest, step), {nest.loop_var: var})
+        return tirx.For(var, nest.min, nest.extent, nest.kind, inner)
+    realize = nest.body
+    values = [replaced(value, {step: count, nest.loop_var: var}) for value in realize.iter_values]
+    kind = nest.kind if isinstance(rest, tirx.IntImm) else tirx.ForKind.SERIAL
+    return tirx.For(var, nest.min, rest, kind, s_tir.SBlockRealize(values, True, _copied(realize.block)))
+
+
+def _with_innermost(nest: tirx.For, body: tirx.Stmt) -> tirx.For:
+    inner = _with_innermost(nest.body, body) if isinstance(nest.body, tirx.For) else body
+    return tirx.For(nest.loop_var, nest.min, nest.extent, nest.kind, inner)
+
+
+def _copied(block: s_tir.SBlock) -> s_tir.SBlock:
+    """Return a block with variables of its own."""
+    fresh = {v.var: tirx.Var(v.var.name, str(v.var.ty.dtype)) for v in block.iter_vars}
+    variables = [tirx.IterVar(v.dom, fresh[v.var], v.iter_type) for v in block.iter_vars]
+    regions = [replaced(list(regions), fresh) for regions in (block.reads, block.writes)]
+    return s_tir.SBlock(variables, *regions, f"{block.name_hint}_rest", replaced(block.body, fresh))
