@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .shape import BLOCK
+
 if TYPE_CHECKING:
     import numpy as np
     from tvm import te, tirx
@@ -46,6 +48,11 @@ class Encoding(ABC):
     depth: int
     width: int
     has_filler: bool
+
+    @property
+    def block(self) -> int:
+        """How many outputs are computed at once."""
+        return BLOCK
 
     @property
     def is_depthwise(self) -> bool:

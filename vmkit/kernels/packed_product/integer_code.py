@@ -31,6 +31,8 @@ class Operands:
         How far the next position's are.
     panel : expression
         Where the weights of the block of outputs are.
+    block : int
+        How many outputs it has.
     runs : tuple of int
         Rows and columns of runs.
     groups : int
@@ -44,6 +46,7 @@ class Operands:
     start: Size
     step: int
     panel: Size
+    block: int
     runs: tuple[int, int]
     groups: int
     offset: Callable[[Size, Size], Size]
@@ -51,17 +54,19 @@ class Operands:
 
 def emit_vectors(unit: IntegerUnit, o: Operands, sums: tirx.Buffer, rows: int) -> None:
     """Write the sums of some positions, a block of outputs each, by instructions on vectors."""
-    vectors = range(BLOCK // unit.lanes)
-    per_step = next(n for n in (4, 2, 1) if o.groups % n == 0)
+    vectors = range(o.block // unit.lanes)
+    # More steps between jumps, and LLVM would add products to each other, for whose sums no registers are left.
+    steps = (4, 2, 1) if unit.group == 4 or unit.registers > 16 else (1,)
+    per_step = next(n for n in steps if o.groups % n == 0)
     chains = min(per_step, -(-_CHAINS // (rows * len(vectors))))
     totals = [[[start_sum(unit) for _ in vectors] for _ in range(rows)] for _ in range(chains)]
     with loop(o.runs[0]) as row, loop(o.runs[1]) as column:
         begin = in_register(o.start + o.offset(row, column))
-        panel = in_register(o.panel + (row * o.runs[1] + column) * (o.groups * BLOCK * unit.group))
+        panel = in_register(o.panel + (row * o.runs[1] + column) * (o.groups * o.block * unit.group))
         with loop(o.groups // per_step) as outer:
             for inner in range(per_step):
                 group, numbers = in_register(outer * per_step + inner), unit.lanes * unit.group
-                places = [panel + group * (BLOCK * unit.group) + v * numbers for v in vectors]
+                places = [panel + group * (o.block * unit.group) + v * numbers for v in vectors]
                 weights = [T.Bind(o.weight[ramp(at, numbers)]) for at in places]
                 for position in range(rows):
                     four = _group(unit, o.data, begin + group * unit.group + position * o.step)
@@ -72,7 +77,7 @@ def emit_vectors(unit: IntegerUnit, o: Operands, sums: tirx.Buffer, rows: int) -
             value = totals[0][position][v][0]
             for chain in totals[1:]:
                 value = value + chain[position][v][0]
-            T.buffer_store(sums, value, [ramp(position * BLOCK + v * unit.lanes, unit.lanes)])
+            T.buffer_store(sums, value, [ramp(position * o.block + v * unit.lanes, unit.lanes)])
 
 
 def emit_tiles(o: Operands, sums: tirx.Buffer, high: int) -> None:

@@ -20,7 +20,7 @@ from .integer_code import Operands, emit_tiles, emit_vectors
 from .integer_plan import IntegerPlan
 from .loops import Loop, PackedProduct, Place, Positions
 from .plan import Chunk
-from .shape import BLOCK, TILE
+from .shape import TILE
 from .sizes import bound, divided, even_tile, least
 
 __all__ = ["IntegerProduct"]
@@ -51,7 +51,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
     @property
     def most_positions(self) -> int:
         """How many positions' sums are in registers, beside what is multiplied."""
-        return min(_MOST, (self.unit.registers - 4) // (BLOCK // self.unit.lanes))
+        return min(_MOST, (self.unit.registers - 4) // (self.window.block // self.unit.lanes))
 
     def keep(self, value: Size) -> Size:
         return in_register(as_expr(value))
@@ -137,7 +137,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         return sizes, in_register(_chosen(sizes, here.positions))
 
     def begin_task(self, operands: Sequence[tirx.Buffer], most: int) -> tuple[tirx.Buffer, Sequence[tirx.Buffer]]:
-        sums = local(most * BLOCK, dtype="int32")
+        sums = local(most * self.window.block, dtype="int32")
         if self.has_tiles:
             configure(local(8, dtype="int64"))
         return sums, operands
@@ -176,7 +176,8 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         """Write the sums of so many positions."""
         w, (data, weight, _) = self.window, operands
         panel = in_register(place.block * prod(w.shape[1:]))
-        o = Operands(data, weight, place.start, plan.step, panel, w.runs, w.depth // self.unit.group, plan.offset)
+        groups = w.depth // self.unit.group
+        o = Operands(data, weight, place.start, plan.step, panel, w.block, w.runs, groups, plan.offset)
         if self.unit.has_tiles and count >= TILE:
             emit_tiles(o, sums, count // TILE)
         else:

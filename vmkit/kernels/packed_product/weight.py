@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .shape import BLOCK, ProductShape
+from .shape import ProductShape
 
 if TYPE_CHECKING:
     from ..builder import Size
@@ -26,6 +26,16 @@ class PackedWeight:
 
     product: ProductShape
     encoding: Encoding
+
+    @property
+    def block(self) -> int:
+        """How many outputs are computed at once."""
+        return self.encoding.block
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of outputs there are, the last one filled up with zeros."""
+        return -(-self.product.units // self.block)
 
     @property
     def takes_rows(self) -> bool:
@@ -70,7 +80,7 @@ class PackedWeight:
     def pack(self, weight: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Return a weight (units, rows, columns, channels, or 1 of a depthwise one) in :attr:`shape`."""
         rows, columns = self.runs
-        whole = np.zeros((self.product.blocks * BLOCK, rows * columns, self.depth), self.encoding.element)
+        whole = np.zeros((self.blocks * self.block, rows * columns, self.depth), self.encoding.element)
         whole[: self.product.units, :, : self.length] = weight.reshape(-1, rows * columns, self.length)
         return np.ascontiguousarray(self.encoding.arranged(self, whole)).reshape(self.shape)
 
