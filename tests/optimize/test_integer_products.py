@@ -12,6 +12,8 @@ from vmkit import optimize, relay
 from vmkit.optimize.float_products import EXACT
 from vmkit.relay.ir import post_order
 from vmkit.relay.transform import infer_module
+from vmkit.target import canonical_target
+from vmkit.target.integer_unit import integer_unit
 
 PLAIN = "llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64"  # which has no instructions for integers
 
@@ -66,6 +68,17 @@ def test_products_of_dequantised_tensors_have_one_factor() -> None:
 
 def _is_product(node: Any) -> bool:
     return isinstance(getattr(node, "op", None), tvm.ir.Op) and node.op.name in ("nn.dense", "nn.conv2d")
+
+
+def test_pairs_are_added_where_few_weights_are_too_large_for_it() -> None:
+    unit = integer_unit(canonical_target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell").primary)
+    few = np.clip(np.random.default_rng(0).normal(0, 27, (64, 512)).round(), -127, 127).astype("int8")
+    for weight, encoding in ((few, "int8_pairs_narrow"), (integers(64, 512, dtype="int8"), "int16_narrow")):
+        x = relay.var("x", shape=(4, 512), dtype="uint8")
+        product = relay.nn.dense(of_difference(x, 9), relay.const(weight.astype("int32")))
+        module = optimize.IntegerProducts(unit)(infer_module(tvm.IRModule({"main": relay.Function([x], product)})))
+        calls = [n for n in post_order(module["main"]) if "encoding" in dir(getattr(n, "attrs", None))]
+        assert [str(call.attrs.encoding) for call in calls] == [encoding]
 
 
 def test_floats_are_taken_where_they_are_exact_and_sums_cut_where_they_are_not() -> None:

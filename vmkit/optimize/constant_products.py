@@ -38,20 +38,23 @@ class ConstantProduct:
     weight: np.ndarray[Any, Any]
     window: dict[str, list[int]]
 
-    def attrs(self, encoding: Encoding) -> dict[str, Any]:
-        """Return the attributes of the product in an encoding."""
-        units, *_, channels = self.weight.shape
+    def attrs(self, encoding: Encoding, weight: np.ndarray[Any, Any] | None = None) -> dict[str, Any]:
+        """Return the attributes of the product in an encoding, with its weight or another of its shape."""
+        weight = self.weight if weight is None else weight
+        units, *_, channels = weight.shape
         channels *= self.groups
-        return {"encoding": encoding.name, "channels": channels, "units": units, **self.window}
+        attrs = {"encoding": encoding.name, "channels": channels, "units": units, **self.window}
+        extras = packed_weight(PackedProductAttrs(**attrs)).extras_of(weight)
+        return {**attrs, "extras": extras} if extras else attrs
 
     @property
     def groups(self) -> int:
         """How many groups of channels there are: one, or as many as channels."""
         return int(self.call.attrs.groups) if self.window else 1
 
-    def packed(self, encoding: Encoding) -> PackedWeight:
-        """Return how the weight is packed in an encoding."""
-        return packed_weight(PackedProductAttrs(**self.attrs(encoding)))
+    def packed(self, encoding: Encoding, weight: np.ndarray[Any, Any] | None = None) -> PackedWeight:
+        """Return how the weight, or another of its shape, is packed in an encoding."""
+        return packed_weight(PackedProductAttrs(**self.attrs(encoding, weight)))
 
     def multiplied(
         self,
@@ -65,8 +68,10 @@ class ConstantProduct:
 
         Equal weights are packed into one constant, which is `shared`.
         """
-        packed = shared.const(self.packed(encoding).pack(self.weight if weight is None else weight))
-        return entry("nn.contrib_packed_product").call(data, packed, *filler, **self.attrs(encoding))
+        weight = self.weight if weight is None else weight
+        attrs = self.attrs(encoding, weight)
+        packed = shared.const(packed_weight(PackedProductAttrs(**attrs)).pack(weight))
+        return entry("nn.contrib_packed_product").call(data, packed, *filler, **attrs)
 
 
 def constant_product(

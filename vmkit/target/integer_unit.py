@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm.target import Target
 
@@ -22,22 +22,40 @@ class IntegerUnit:
         How many sums a vector holds.
     group : int
         How many products of a group: 4 of uint8 with int8, or 2 of int16 with int16. Sums that wrap do so as those of
-        int32 do; none saturates.
+        int32 do; none saturates but those of pairs.
     registers : int
         How many vectors there are.
     has_tiles : bool
         Whether there are tiles of such groups as well (AMX).
+    adds_pairs : bool
+        Whether there are two instructions for a group: the first adds the products of pairs as int16, and saturates.
     """
 
     lanes: int
     group: int
     registers: int
     has_tiles: bool = False
+    adds_pairs: bool = False
 
     @property
     def intrinsic(self) -> str:
         """What LLVM calls the instruction on vectors."""
         return _INTRINSICS[self.lanes, self.group]
+
+    @property
+    def in_pairs(self) -> IntegerUnit | None:
+        """The unit that has two instructions for a group of 4; None where one does that, or none is there."""
+        return replace(self, group=4, adds_pairs=True) if (self.lanes, 2 * self.group) in _OF_PAIRS else None
+
+    @property
+    def of_pairs(self) -> tuple[str, str]:
+        """What LLVM calls the instructions that add products of pairs as int16, and products of int16 as int32."""
+        return _OF_PAIRS[self.lanes, self.group], _INTRINSICS[self.lanes, 2]
+
+    @property
+    def adds_in_vectors(self) -> bool:
+        """Whether sums are added to by an instruction of their own."""
+        return self.group == 2 or self.adds_pairs
 
     @property
     def dtypes(self) -> tuple[str, str]:
@@ -50,13 +68,14 @@ class IntegerUnit:
         return 64 if self.has_tiles else self.group
 
 
-# vpmaddubsw, which AVX2 has for integers of 8 bits, saturates at 16 bits, so that AVX2 takes them as int16.
+# vpmaddubsw, which AVX2 has for integers of 8 bits, saturates at 16 bits, so that AVX2 takes most weights as int16.
 _INTRINSICS = {
     (16, 4): "llvm.x86.avx512.vpdpbusd.512",
     (8, 4): "llvm.x86.avx512.vpdpbusd.256",
     (16, 2): "llvm.x86.avx512.pmaddw.d.512",
     (8, 2): "llvm.x86.avx2.pmadd.wd",
 }
+_OF_PAIRS = {(16, 4): "llvm.x86.avx512.pmaddubs.w.512", (8, 4): "llvm.x86.avx2.pmadd.ub.sw"}
 # The best first: the features, and the unit that they mean.
 _UNITS = (
     (("amx-tile", "amx-int8", "avx512vnni"), IntegerUnit(16, 4, 32, has_tiles=True)),

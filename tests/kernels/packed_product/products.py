@@ -17,6 +17,7 @@ def packed_product(data: relay.Expr, weight: np.ndarray, encoding: str, *fillers
     """Return a call of the operator with a weight (units, window, channels) packed for it."""
     operator = entry("nn.contrib_packed_product")
     values = {"encoding": encoding, "channels": weight.shape[-1], "units": weight.shape[0], **attrs}
+    values["extras"] = packed_weight(operator.attrs(**values)).extras_of(weight)
     packed = packed_weight(operator.attrs(**values)).pack(weight)
     return operator.call(data, relay.const(packed), *(relay.const(np.uint8(each)) for each in fillers), **values)
 

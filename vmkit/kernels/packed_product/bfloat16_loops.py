@@ -211,7 +211,7 @@ class PartsProduct(PackedProduct[PartsPlan]):
 
     def _tiles(self, load: Operands, runs: tuple[int, int, int], block: Size, sums: tirx.Buffer) -> None:
         """Write the sums of two tiles of positions, by one tile of outputs where the last block has no more."""
-        last, blocks = 1 if 0 < self.window.product.units % BLOCK <= TILE else 2, self.window.product.blocks
+        last, blocks = 1 if 0 < self.window.product.units % BLOCK <= TILE else 2, self.window.blocks
         if blocks == 1 or last == 2:
             emit_tiles(load, runs, sums, 2, last)
             return

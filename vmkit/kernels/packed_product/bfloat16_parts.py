@@ -52,11 +52,11 @@ class BFloat16Parts(Encoding):
 
     def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:
         rows, columns = weight.runs
-        return weight.product.blocks, rows * columns * (weight.depth // DEPTH), PARTS, 2, DEPTH // 2, TILE, 2
+        return weight.blocks, rows * columns * (weight.depth // DEPTH), PARTS, 2, DEPTH // 2, TILE, 2
 
     def arranged(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         runs = whole.shape[1]
-        shape = PARTS, weight.product.blocks, 2, TILE, runs, weight.depth // DEPTH, DEPTH // 2, 2
+        shape = PARTS, weight.blocks, 2, TILE, runs, weight.depth // DEPTH, DEPTH // 2, 2
         return _parts(whole).reshape(shape).transpose(1, 5, 4, 0, 2, 6, 3, 7)
 
     def index(

@@ -191,7 +191,7 @@ def _cache_bytes(weight: PackedWeight) -> int:
 def _numbers(weight: PackedWeight) -> int:
     """Return how many numbers a part of the weight has."""
     rows, columns = weight.runs
-    return weight.product.blocks * BLOCK * rows * columns * weight.depth
+    return weight.blocks * BLOCK * rows * columns * weight.depth
 
 
 def _shares_chunks(w: PackedWeight, rows: Size, of_row: Size, cores: int) -> bool | tirx.Expr:

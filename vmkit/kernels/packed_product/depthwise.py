@@ -47,7 +47,7 @@ class DepthwiseGroups(IntegerGroups):
 
     def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:
         rows, columns = weight.product.kernel
-        return weight.product.blocks, -(-rows // self.group), columns, BLOCK, self.group
+        return weight.blocks, -(-rows // self.group), columns, BLOCK, self.group
 
     def arranged(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         rows, columns = weight.product.kernel

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from tvm import te
+
+from .shape import BLOCK
+
 if TYPE_CHECKING:
     import numpy as np
-    from tvm import te, tirx
+    from tvm import tirx
     from tvm.target import Target
 
     from ..builder import Size
@@ -17,7 +21,25 @@ if TYPE_CHECKING:
     from .shape import ProductShape
     from .weight import PackedWeight
 
-__all__ = ["Encoding"]
+__all__ = ["Encoding", "Term", "Terms"]
+
+Term = tuple[tuple["Size", "Size", "Size"], "tirx.Expr"]
+"""A row and a column of the window, and a channel; what the data there are multiplied with."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a sum goes over.
+
+    Attributes
+    ----------
+    axes : list of reduction axes
+    of : callable
+        Takes an output, and returns the term for a place on the axes.
+    """
+
+    axes: list[tirx.IterVar]
+    of: Callable[[tirx.Expr], Term]
 
 
 @dataclass(frozen=True)
@@ -48,6 +70,11 @@ class Encoding(ABC):
     has_filler: bool
 
     @property
+    def block(self) -> int:
+        """How many outputs are computed at once."""
+        return BLOCK
+
+    @property
     def is_depthwise(self) -> bool:
         """Whether an output is of the input channel of the same number alone."""
         return False
@@ -63,6 +90,23 @@ class Encoding(ABC):
     @abstractmethod
     def arranged(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Return elements (units, runs, inputs of a run), filled up, in the order of a packed weight."""
+
+    def extras_of(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> int:
+        """Return how many groups of inputs the fullest block needs twice for such elements."""
+        return 0
+
+    def terms(self, weight: PackedWeight, packed: te.Tensor, axes: int) -> Terms:
+        """Return what a product over data of so many axes with a packed weight is the sum of."""
+        product = weight.product
+        window = [te.reduce_axis((0, k), name=f"k{i}") for i, k in enumerate(product.kernel[2 - axes :])]
+        row, column = [0, 0, *window][-2:]
+        channel = te.reduce_axis((0, product.channels), name="c")
+
+        def of(unit: tirx.Expr) -> Term:
+            factor = self.factor(weight, packed, (row, column, channel), unit)
+            return (row, column, unit if self.is_depthwise else channel), factor
+
+        return Terms(window if self.is_depthwise else [*window, channel], of)
 
     @abstractmethod
     def factor(

@@ -10,12 +10,13 @@ from .bfloat16_parts import BFLOAT16_PARTS
 from .depthwise import DEPTHWISE
 from .encoding import Encoding
 from .integers import INTEGERS
+from .pairs import PAIRS
 from .shape import ProductShape
 from .weight import PackedWeight
 
 __all__ = ["ENCODINGS", "MARK", "weight_from_json", "weight_to_json"]
 
-ENCODINGS: dict[str, Encoding] = {each.name: each for each in (BFLOAT16_PARTS, *INTEGERS, *DEPTHWISE)}
+ENCODINGS: dict[str, Encoding] = {each.name: each for each in (BFLOAT16_PARTS, *INTEGERS, *PAIRS, *DEPTHWISE)}
 """Ways of multiplying with a packed weight."""
 MARK = "vmkit.packed_product"
 """The annotation of a kernel's sum that holds its :class:`PackedWeight` as JSON."""
@@ -23,12 +24,12 @@ MARK = "vmkit.packed_product"
 
 def weight_to_json(weight: PackedWeight) -> str:
     """Return the sizes and the encoding of a packed weight as JSON text."""
-    return json.dumps({"encoding": weight.encoding.name, **asdict(weight.product)})
+    return json.dumps({"encoding": weight.encoding.name, "extras": weight.extras, **asdict(weight.product)})
 
 
 def weight_from_json(text: str) -> PackedWeight:
     """Read what :func:`weight_to_json` wrote."""
     values: dict[str, Any] = json.loads(text)
-    encoding = ENCODINGS[values.pop("encoding")]
+    encoding, extras = ENCODINGS[values.pop("encoding")], int(values.pop("extras"))
     sizes: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    return PackedWeight(ProductShape(**sizes), encoding)
+    return PackedWeight(ProductShape(**sizes), encoding, extras)

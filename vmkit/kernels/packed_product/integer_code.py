@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tvm import tirx
@@ -12,9 +12,25 @@ from ..builder import Size, T, add_to, broadcast, in_register, integer, loop, ra
 from .amx import clear_tiles, dot_tiles, load_tile, store_tile
 from .shape import BLOCK, TILE
 
-__all__ = ["Operands", "emit_tiles", "emit_vectors", "multiply_groups", "start_sum"]
+__all__ = ["Again", "Operands", "emit_tiles", "emit_vectors", "multiply_groups", "start_sum"]
 
 _CHAINS = 6  # sums that wait for each other: fewer would leave the multipliers idle
+
+
+@dataclass(frozen=True)
+class Again:
+    """Groups of inputs that are multiplied once more, with other weights.
+
+    Attributes
+    ----------
+    count : expression
+        How many there are.
+    group : callable
+        Takes the number of one, and returns how far from a position's place it is, and where its weights are.
+    """
+
+    count: Size
+    group: Callable[[tirx.Expr], tuple[Size, Size]]
 
 
 @dataclass(frozen=True)
@@ -31,12 +47,16 @@ class Operands:
         How far the next position's are.
     panel : expression
         Where the weights of the block of outputs are.
+    block : int
+        How many outputs it has.
     runs : tuple of int
         Rows and columns of runs.
     groups : int
         How many groups of numbers a run has.
     offset : callable
         Takes a row and a column, and returns how far from a position's place the run begins.
+    again : Again or None
+        What is multiplied once more.
     """
 
     data: tirx.Buffer
@@ -44,35 +64,51 @@ class Operands:
     start: Size
     step: int
     panel: Size
+    block: int
     runs: tuple[int, int]
     groups: int
     offset: Callable[[Size, Size], Size]
+    again: Again | None = None
 
 
 def emit_vectors(unit: IntegerUnit, o: Operands, sums: tirx.Buffer, rows: int) -> None:
     """Write the sums of some positions, a block of outputs each, by instructions on vectors."""
-    vectors = range(BLOCK // unit.lanes)
-    per_step = next(n for n in (4, 2, 1) if o.groups % n == 0)
+    vectors = range(o.block // unit.lanes)
+    # More steps between jumps, and LLVM would add products to each other, for whose sums no registers are left.
+    steps = (1,) if unit.adds_in_vectors and unit.registers == 16 else (4, 2, 1)
+    per_step = next(n for n in steps if o.groups % n == 0)
     chains = min(per_step, -(-_CHAINS // (rows * len(vectors))))
     totals = [[[start_sum(unit) for _ in vectors] for _ in range(rows)] for _ in range(chains)]
     with loop(o.runs[0]) as row, loop(o.runs[1]) as column:
         begin = in_register(o.start + o.offset(row, column))
-        panel = in_register(o.panel + (row * o.runs[1] + column) * (o.groups * BLOCK * unit.group))
+        panel = in_register(o.panel + (row * o.runs[1] + column) * (o.groups * o.block * unit.group))
         with loop(o.groups // per_step) as outer:
             for inner in range(per_step):
-                group, numbers = in_register(outer * per_step + inner), unit.lanes * unit.group
-                places = [panel + group * (BLOCK * unit.group) + v * numbers for v in vectors]
-                weights = [T.Bind(o.weight[ramp(at, numbers)]) for at in places]
-                for position in range(rows):
-                    four = _group(unit, o.data, begin + group * unit.group + position * o.step)
-                    for v in vectors:
-                        multiply_groups(unit, totals[inner % chains][position][v], four, weights[v])
+                group = in_register(outer * per_step + inner)
+                places = begin + group * unit.group, panel + group * (o.block * unit.group)
+                _multiply(unit, o, places, totals[inner % chains])
+    if o.again is not None:
+        with loop(o.again.count) as number:
+            offset, weights = o.again.group(number)
+            _multiply(unit, o, (o.start + offset, weights), totals[0])
     for position in range(rows):
         for v in vectors:
             value = totals[0][position][v][0]
             for chain in totals[1:]:
                 value = value + chain[position][v][0]
-            T.buffer_store(sums, value, [ramp(position * BLOCK + v * unit.lanes, unit.lanes)])
+            T.buffer_store(sums, value, [ramp(position * o.block + v * unit.lanes, unit.lanes)])
+
+
+def _multiply(
+    unit: IntegerUnit, o: Operands, places: tuple[Size, Size], totals: Sequence[Sequence[tirx.Buffer]]
+) -> None:
+    """Add the products of a group of inputs, from places in the data and in the weight on, for some positions."""
+    (begin, panel), numbers = places, unit.lanes * unit.group
+    weights = [T.Bind(o.weight[ramp(panel + v * numbers, numbers)]) for v in range(o.block // unit.lanes)]
+    for position, of_position in enumerate(totals):
+        group = _group(unit, o.data, begin + position * o.step)
+        for total, weight in zip(of_position, weights, strict=True):
+            multiply_groups(unit, total, group, weight)
 
 
 def emit_tiles(o: Operands, sums: tirx.Buffer, high: int) -> None:
@@ -110,7 +146,11 @@ def _group(unit: IntegerUnit, data: tirx.Buffer, at: Size) -> tirx.Var:
 def multiply_groups(unit: IntegerUnit, total: tirx.Buffer, data: tirx.Var, weight: tirx.Var) -> None:
     """Add the products of groups to a vector of sums."""
     dtype = f"int32x{unit.lanes}"
-    if unit.group == 4:
+    if unit.adds_pairs:
+        of_pairs, of_words = unit.of_pairs
+        pairs = T.call_llvm_pure_intrin(f"int16x{2 * unit.lanes}", of_pairs, data, weight)
+        add_to(total, T.call_llvm_pure_intrin(dtype, of_words, pairs, splat(1, 2 * unit.lanes, "int16")))
+    elif unit.group == 4:
         added = T.call_llvm_pure_intrin(dtype, unit.intrinsic, total[0], data, weight)
         T.buffer_store(total, added, [integer(0)])
     else:

@@ -14,13 +14,26 @@ from math import prod
 from tvm import tirx
 
 from ...target.integer_unit import IntegerUnit
-from ..builder import Size, T, as_expr, broadcast, constant, in_register, integer, local, loop, memory, ramp
+from ..builder import (
+    Size,
+    T,
+    as_expr,
+    broadcast,
+    constant,
+    in_register,
+    integer,
+    local,
+    loop,
+    memory,
+    ramp,
+    reinterpreted,
+)
 from .amx import configure
-from .integer_code import Operands, emit_tiles, emit_vectors
+from .integer_code import Again, Operands, emit_tiles, emit_vectors
 from .integer_plan import IntegerPlan
 from .loops import Loop, PackedProduct, Place, Positions
 from .plan import Chunk
-from .shape import BLOCK, TILE
+from .shape import TILE
 from .sizes import bound, divided, even_tile, least
 
 __all__ = ["IntegerProduct"]
@@ -51,7 +64,8 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
     @property
     def most_positions(self) -> int:
         """How many positions' sums are in registers, beside what is multiplied."""
-        return min(_MOST, (self.unit.registers - 4) // (BLOCK // self.unit.lanes))
+        others = 8 if self.unit.adds_pairs else 4
+        return min(_MOST, (self.unit.registers - others) // (self.window.block // self.unit.lanes))
 
     def keep(self, value: Size) -> Size:
         return in_register(as_expr(value))
@@ -137,7 +151,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         return sizes, in_register(_chosen(sizes, here.positions))
 
     def begin_task(self, operands: Sequence[tirx.Buffer], most: int) -> tuple[tirx.Buffer, Sequence[tirx.Buffer]]:
-        sums = local(most * BLOCK, dtype="int32")
+        sums = local(most * self.window.block, dtype="int32")
         if self.has_tiles:
             configure(local(8, dtype="int64"))
         return sums, operands
@@ -176,11 +190,32 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         """Write the sums of so many positions."""
         w, (data, weight, _) = self.window, operands
         panel = in_register(place.block * prod(w.shape[1:]))
-        o = Operands(data, weight, place.start, plan.step, panel, w.runs, w.depth // self.unit.group, plan.offset)
+        groups = w.depth // self.unit.group
+        again = self._again(plan, weight, panel) if w.extras else None
+        o = Operands(data, weight, place.start, plan.step, panel, w.block, w.runs, groups, plan.offset, again)
         if self.unit.has_tiles and count >= TILE:
             emit_tiles(o, sums, count // TILE)
         else:
             emit_vectors(self.unit, o, sums, count)
+
+    def _again(self, plan: IntegerPlan, weight: tirx.Buffer, panel: Size) -> Again:
+        """Return the groups of a block that are there twice."""
+        w, size = self.window, self.window.block * self.unit.group
+        first = panel + w.groups * size
+        words = in_register(first + w.extras * size)
+
+        def word(at: Size) -> tirx.Expr:
+            return tirx.Cast("int64", reinterpreted("int32", weight[ramp(words + at * 4, 4)]))
+
+        def group(number: tirx.Expr) -> tuple[Size, Size]:
+            place, weights = in_register(word(number + 1)), in_register(first + number * size)
+            if w.runs == (1, 1):
+                return place, weights
+            run, within = divided(place, w.depth)
+            row, column = divided(in_register(run), w.runs[1])
+            return in_register(plan.offset(row, column) + within), weights
+
+        return Again(in_register(word(integer(0))), group)
 
 
 def _in_one_axis(buffer: tirx.Buffer) -> tirx.Buffer:

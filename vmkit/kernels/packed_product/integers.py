@@ -14,7 +14,7 @@ from ...target.integer_unit import IntegerUnit, integer_unit
 from ..builder import Size
 from .encoding import Encoding
 from .integer_loops import IntegerProduct
-from .shape import BLOCK, ProductShape
+from .shape import BLOCK, TILE, ProductShape
 
 if TYPE_CHECKING:
     from .weight import PackedWeight
@@ -36,12 +36,16 @@ class IntegerGroups(Encoding):
 
     group: int
 
+    @property
+    def block(self) -> int:
+        return self.width
+
     def takes_rows(self, product: ProductShape) -> bool:
         return product.dilation[1] == 1
 
     def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:
         rows, columns = weight.runs
-        return weight.product.blocks, rows * columns, weight.depth // self.group, BLOCK, self.group
+        return weight.blocks, rows * columns, weight.depth // self.group, self.block, self.group
 
     def arranged(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         blocks, runs, groups, block, group = weight.shape
@@ -50,7 +54,7 @@ class IntegerGroups(Encoding):
     def index(self, weight: PackedWeight, row: Size, column: Size, channel: Size, unit: Size) -> tuple[Size, ...]:
         """Return where an element is in the packed weight."""
         run, at = weight.place(row, column, channel)
-        return unit // BLOCK, run, at // self.group, unit % BLOCK, at % self.group
+        return unit // self.block, run, at // self.group, unit % self.block, at % self.group
 
     def factor(
         self, weight: PackedWeight, packed: te.Tensor, place: tuple[Size, Size, Size], unit: tirx.Expr
@@ -72,10 +76,13 @@ INTEGERS = (
     IntegerGroups("int8", "uint8", "int8", "int32", "int8", depth=4, width=BLOCK, has_filler=True, group=4),
     IntegerGroups("int8_tiles", "uint8", "int8", "int32", "int8", depth=64, width=BLOCK, has_filler=True, group=4),
     IntegerGroups("int16", "uint8", "int16", "int32", "int16", depth=2, width=BLOCK, has_filler=True, group=2),
+    IntegerGroups("int16_narrow", "uint8", "int16", "int32", "int16", depth=2, width=TILE, has_filler=True, group=2),
 )
-"""For VNNI, for AMX, whose tiles take 64 inputs at once, and for what has products of int16 alone."""
+"""For VNNI, for AMX, whose tiles take 64 inputs at once, and for what has products of int16 alone: AVX-512, and AVX2,
+whose registers hold the sums of more positions if there are fewer outputs."""
 
 
 def integers_of(unit: IntegerUnit) -> IntegerGroups:
     """Return the encoding that a target's instructions take."""
-    return next(each for each in INTEGERS if (each.group, each.depth) == (unit.group, unit.depth))
+    width = 2 * unit.lanes if unit.group == 2 else BLOCK
+    return next(each for each in INTEGERS if (each.group, each.depth, each.width) == (unit.group, unit.depth, width))

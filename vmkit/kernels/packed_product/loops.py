@@ -17,7 +17,7 @@ from tvm import tirx
 from ..builder import Size, T, in_parallel, integer, loop, when
 from .amx import ask_permission, release
 from .plan import Chunk, Plan
-from .shape import BLOCK, TILE
+from .shape import TILE
 from .sizes import divided, is_same, least
 from .weight import PackedWeight
 
@@ -151,7 +151,7 @@ class PackedProduct(ABC, Generic[P]):
         sizes: tuple[list[int], Size],
         sums: tirx.Buffer,
     ) -> None:
-        """Write the sums of some positions and a block of outputs, a row of BLOCK for each position."""
+        """Write the sums of some positions and a block of outputs, a row of a block for each position."""
 
     # -- the loops
 
@@ -186,7 +186,7 @@ class PackedProduct(ABC, Generic[P]):
         tiles = self._quotient(here.positions, size)
         total = self.once(here.groups * tiles)
         tasks = self._quotient(total, _TILES_OF_TASK)
-        with shared(tasks * self.window.product.blocks) as task:
+        with shared(tasks * self.window.blocks) as task:
             sums, of_task = self.begin_task(operands, max(sizes))
             block, part = divided(task, tasks)
             block = self.keep(block)
@@ -211,24 +211,25 @@ class PackedProduct(ABC, Generic[P]):
         self, plan: P, place: Place, group: Size, row: Size, sums: tirx.Buffer, finish: Finish
     ) -> None:
         """Have a position's row of sums finished."""
-        positions, units, blocks = place.positions, self.window.product.units, self.window.product.blocks
+        positions, units, blocks = place.positions, self.window.product.units, self.window.blocks
+        width = self.window.block
         at = self.once(positions.wanted + row)
         of_sums = row if positions.wanted is positions.begin else at - positions.begin
         index, inside = plan.position(place.here, group, at)
 
         def outputs() -> None:
-            for half in range(BLOCK // TILE):
-                first = place.block * BLOCK + half * TILE
+            for half in range(width // TILE):
+                first = place.block * width + half * TILE
 
                 def sum_of(lane: tirx.Expr, half: int = half) -> tirx.Expr:
-                    return sums[of_sums * BLOCK + half * TILE + lane]
+                    return sums[of_sums * width + half * TILE + lane]
 
-                if units % BLOCK == 0:
+                if units % width == 0:
                     finish(Row(index, first, TILE, sum_of))
                     continue
                 with when(first + TILE <= units):
                     finish(Row(index, first, TILE, sum_of))
-                if units % TILE and units % BLOCK // TILE == half:
+                if units % TILE and units % width // TILE == half:
                     with when(place.block == blocks - 1):
                         finish(Row(index, first, units % TILE, sum_of))
 

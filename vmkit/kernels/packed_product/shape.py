@@ -10,7 +10,7 @@ from ..builder import Size
 __all__ = ["BLOCK", "TILE", "ProductShape"]
 
 BLOCK = 32
-"""How many outputs are computed at once: two tiles."""
+"""How many outputs are computed at once where an encoding says nothing else: two tiles."""
 TILE = 16
 """How many positions, or outputs, an AMX tile has."""
 
@@ -57,11 +57,6 @@ class ProductShape:
     def is_pointwise(self) -> bool:
         """Whether every output position takes the input position of the same number."""
         return self.kernel == (1, 1) and self.strides == (1, 1) and self.padding == (0, 0)
-
-    @property
-    def blocks(self) -> int:
-        """How many blocks of outputs there are, the last one filled up with zeros."""
-        return -(-self.units // BLOCK)
 
     @property
     def reach(self) -> tuple[int, int]:

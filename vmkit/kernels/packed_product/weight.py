@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .shape import BLOCK, ProductShape
+from .shape import ProductShape
 
 if TYPE_CHECKING:
     from ..builder import Size
@@ -22,10 +22,30 @@ class PackedWeight:
 
     A sum goes over runs of inputs that follow each other in memory: all columns and channels of a row of the window, or
     the channels of one column.
+
+    Attributes
+    ----------
+    product : ProductShape
+        What is multiplied.
+    encoding : Encoding
+        How.
+    extras : int
+        How many groups of inputs a block has at most that are there twice: see :mod:`.pairs`.
     """
 
     product: ProductShape
     encoding: Encoding
+    extras: int = 0
+
+    @property
+    def block(self) -> int:
+        """How many outputs are computed at once."""
+        return self.encoding.block
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of outputs there are, the last one filled up with zeros."""
+        return -(-self.product.units // self.block)
 
     @property
     def takes_rows(self) -> bool:
@@ -51,6 +71,17 @@ class PackedWeight:
         return _filled(self.length, self.encoding.depth)
 
     @property
+    def groups(self) -> int:
+        """How many groups of inputs, as many as an encoding's depth, all runs have."""
+        rows, columns = self.runs
+        return rows * columns * self.depth // self.encoding.depth
+
+    @property
+    def words(self) -> int:
+        """How many int32 a block has that say which groups are there twice, filled up to a vector."""
+        return _filled(self.extras + 1, 8) if self.extras else 0
+
+    @property
     def products(self) -> int:
         """How many products an output position has, those with what is filled up among them."""
         rows, columns = self.runs
@@ -69,10 +100,18 @@ class PackedWeight:
 
     def pack(self, weight: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """Return a weight (units, rows, columns, channels, or 1 of a depthwise one) in :attr:`shape`."""
+        return np.ascontiguousarray(self.encoding.arranged(self, self._whole(weight))).reshape(self.shape)
+
+    def extras_of(self, weight: np.ndarray[Any, Any]) -> int:
+        """Return how many :attr:`extras` a weight needs."""
+        return self.encoding.extras_of(self, self._whole(weight))
+
+    def _whole(self, weight: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return a weight (units, runs, inputs of a run), filled up."""
         rows, columns = self.runs
-        whole = np.zeros((self.product.blocks * BLOCK, rows * columns, self.depth), self.encoding.element)
+        whole = np.zeros((self.blocks * self.block, rows * columns, self.depth), self.encoding.element)
         whole[: self.product.units, :, : self.length] = weight.reshape(-1, rows * columns, self.length)
-        return np.ascontiguousarray(self.encoding.arranged(self, whole)).reshape(self.shape)
+        return whole
 
 
 def _filled(size: int, multiple: int) -> int:

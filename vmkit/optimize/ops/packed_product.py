@@ -28,11 +28,13 @@ __all__ = ["PackedProductAttrs", "packed_weight"]
 class PackedProductAttrs(Attrs):
     """Attributes of nn.contrib_packed_product.
 
-    The encoding is one of those in :mod:`vmkit.kernels.packed_product.encodings`. A window has as many axes as the data
+    The encoding is one of those in :mod:`vmkit.kernels.packed_product.encodings`, and `extras` what it says of the
+    weight: how many groups of inputs are there twice. A window has as many axes as the data
     has between its first and last; a dense layer has none.
     """
 
     encoding: Str
+    extras: Int = 0
     channels: Int = 1
     units: Int = 1
     kernel_size: Ints = ()
@@ -46,7 +48,8 @@ def packed_weight(attrs: PackedProductAttrs) -> PackedWeight:
     if attrs.encoding not in ENCODINGS:
         raise TypeCheckError(f"there is no encoding {attrs.encoding!r}{suggest(attrs.encoding, ENCODINGS)}")
     window = attrs.kernel_size, attrs.strides, attrs.dilation, attrs.padding
-    return PackedWeight(ProductShape.of_window(attrs.channels, attrs.units, *window), ENCODINGS[attrs.encoding])
+    shape = ProductShape.of_window(attrs.channels, attrs.units, *window)
+    return PackedWeight(shape, ENCODINGS[attrs.encoding], int(attrs.extras))
 
 
 @operator(
@@ -120,23 +123,21 @@ def _product(attrs: PackedProductAttrs, data: te.Tensor, weight: te.Tensor, *fil
     packed = packed_weight(attrs)
     encoding = packed.encoding
     shape = [dims.as_expr(d) for d in _shape(attrs, [dims.simplify(d) for d in data.shape])]
-    window = [te.reduce_axis((0, int(k)), name=f"k{i}") for i, k in enumerate(attrs.kernel_size)]
-    channel = te.reduce_axis((0, packed.product.channels), name="c")
+    rank = len(attrs.kernel_size)
+    terms = encoding.terms(packed, weight, rank)
 
     def element(*index: tirx.Var) -> tirx.Expr:
         *outer, unit = index
         at, inside = list(outer), []
-        for axis, reduced in enumerate(window):
+        (row, column, channel), factor = terms.of(unit)
+        for axis, reduced in enumerate((row, column)[2 - rank :]):
             place = outer[axis + 1] * int(attrs.strides[axis]) + reduced * int(attrs.dilation[axis])
             at[axis + 1] = place - int(attrs.padding[axis])
             inside += [at[axis + 1] >= 0, at[axis + 1] < data.shape[axis + 1]]
-        x = data(*at, unit if encoding.is_depthwise else channel)
+        x = data(*at, channel)
         if inside:
             around = filler[0]() if filler else tirx.const(0, encoding.data)
             x = tirx.if_then_else(tirx.all(*inside), x, around)
-        row, column = [0, 0, *window][-2:]
-        factor = encoding.factor(packed, weight, (row, column, channel), unit)
-        summed = window if encoding.is_depthwise else [*window, channel]
-        return te.sum(x.astype(encoding.sums) * factor, axis=summed)
+        return te.sum(x.astype(encoding.sums) * factor, axis=terms.axes)
 
     return te.compute(shape, element, name="T_packed_product", attrs={MARK: weight_to_json(packed)})
