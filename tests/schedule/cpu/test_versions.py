@@ -228,3 +228,13 @@ def test_the_first_version_whose_least_size_there_is_runs() -> None:
         x = np.arange(size, dtype="float32")
         assert called(function, [x], (size,)).tolist() == (x + added).tolist()
     assert np.isnan(called(function, [np.zeros(1, "float32")], (1,))).all()
+
+
+def test_three_vectors_of_channels_are_three_and_not_one() -> None:
+    x = relay.var("x", shape=(n, 5, 5, 24))
+    pool = relay.nn.global_avg_pool2d(x, layout="NHWC")
+    target = canonical_target("llvm -mcpu=znver3").primary
+    mod = rules.schedule_kernels(fused_kernels(relay.Function([x], pool), target), target)
+    text = next(f.script() for g, f in mod.functions.items() if "pool" in g.name_hint)
+    assert "T.unroll(T.int64(3))" in text or "T.unroll(3)" in text
+    assert "T.vectorized(T.int64(8))" in text and "T.vectorized(T.int64(24))" not in text

@@ -44,6 +44,7 @@ from .concatenation import with_split_loops
 from .overlap import with_overlaps
 from .packed_products import with_packed_product
 from .prefetch import with_prefetches
+from .registers import with_registers
 from .scalars import with_scalars_first
 from .squares import with_squares
 from .versions import by_size
@@ -144,7 +145,7 @@ def _applied(
         with_squares(with_overlaps(schedule.mod["main"], None if sizes is None else sizes.size))
     )
     peeled = with_peeled_boundaries(function, None if sizes is None else sizes.facts())
-    return with_prefetches(with_chunks(peeled))
+    return with_registers(with_prefetches(with_chunks(peeled)))
 
 
 def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose) -> tirx.PrimFunc:

@@ -35,7 +35,7 @@ _CHUNK = 16  # tiles whose rows stay in the cache while all blocks of the weight
 _BESIDE = 1  # rows whose work takes as long as reading the weight
 _SHORTEST = 4  # tiles that repay reading the weight once more
 _MANY_FOR_UNIT = 32  # rows that repay cutting the weight in parts for a matrix unit
-_MANY = 4  # tiles to expect where the number of rows is known at run time only
+_MANY = 3  # tiles to expect where the number of rows is known at run time only; of two each prefetches too little
 
 
 @dataclass(frozen=True)
@@ -145,12 +145,9 @@ def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versi
     # Two rows that stream a weight from memory take no longer than one.
     least = [4, 2, 1] if kernel.is_from_memory(processor.caches) else fewer_rows(rows)
     fewer = [(each, _decisions(sch, kernel, processor, each)) for each in least if each < rows]
-    fewer = [(each, replace(d, parallel=decisions.parallel)) for each, d in fewer]
-    if not decisions.lines:
-        return size, [(rows, decisions), *fewer]
-    # With more tiles each has less to prefetch.
-    few = replace(decisions, lines=_lines(kernel, processor.caches, decisions.unrolled, 2), chunk=0)
-    return size, [((_MANY - 1) * rows + 1, decisions), (rows, few), *fewer]
+    # Of so few rows there is one chunk.
+    fewer = [(each, replace(d, parallel=decisions.parallel, chunk=0)) for each, d in fewer]
+    return size, [(rows, decisions), *fewer]
 
 
 def largest(sch: s_tir.Schedule, target: Target) -> tuple[int, tirx.PrimFunc] | None:

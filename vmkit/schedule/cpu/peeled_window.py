@@ -24,6 +24,7 @@ from .versions import for_one_row
 
 __all__ = ["RULE", "Decisions"]
 
+_ALONE = (4, 2, 1)  # vectors of a position by itself: what tests each is one vector for LLVM, or long to compile
 _ROWS = 4  # positions in registers; what more of them have in common is in the nearest cache anyway
 
 
@@ -90,19 +91,20 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     sch.compute_inline(found.others[0])
     last, block = found.spatial - 1, found.block
     outer, reduction = loops[: found.spatial], loops[found.spatial :]
-    channels, lane = sch.split(outer[last], [None, decisions.lanes])
+    channels, *sides, lane = window.split_channels(sch, outer[last], decisions.lanes)
     tile, row = tiles(sch, outer[row_axis], decisions.rows)
     within = [tile, channels] if decisions.channels_last else [channels, tile]
     order = [*outer[:row_axis], *outer[row_axis + 1 : last], *within]
-    sch.reorder(*order, *reduction, row, lane)
+    sch.reorder(*order, *reduction, row, *sides, lane)
     sch.vectorize(lane)
-    sch.unroll(row)
+    for loop in (row, *sides):
+        sch.unroll(loop)
     across = [loops[at] for at in kernel.boundaries.steps]
     steps = kernel.windows.steps[-1]
     if window.is_short(sch, steps) and not any(steps is each for each in across):
         sch.unroll(steps)
     written = loops_of_results(sch, found, order)
-    sch.vectorize(written[last])
+    window.vectorize_channels(sch, written[last], decisions.lanes)
     sch.unroll(written[row_axis])
     # A line of a few positions has hardly any that reach over no edge, and each copy costs time to compile.
     is_cut = kernel.windows.positions is not None or decisions.rows > 1
@@ -123,7 +125,7 @@ def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versi
     kernel = _kernel(sch)
     assert kernel is not None
     axis = kernel.windows.row_axis
-    alone = replace(decisions, rows=1, lanes=window.lanes_alone(kernel.windows.width, decisions.lanes))
+    alone = replace(decisions, rows=1, lanes=window.lanes_alone(kernel.windows.width, decisions.lanes, _ALONE))
     return for_one_row(sch, None if axis is None else kernel.windows.loops[axis], decisions, alone)
 
 

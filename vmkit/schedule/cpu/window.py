@@ -7,7 +7,7 @@ stage is computed for one block of channels and a few rows at a time, and read b
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import tvm
@@ -24,10 +24,23 @@ from .overlap import tiles
 from .packed import rows_of_tile, rows_to_try
 from .versions import for_one_row
 
-__all__ = ["RULE", "Decisions", "Kernel", "is_short", "kernel_of", "lanes_alone", "lanes_of", "lines_of"]
+__all__ = [
+    "RULE",
+    "Decisions",
+    "Kernel",
+    "is_short",
+    "kernel_of",
+    "lanes_alone",
+    "lanes_of",
+    "lines_of",
+    "split_channels",
+    "vectorize_channels",
+]
 
 _ROWS = 8  # positions in registers: enough to hide the latency of additions
+_ALONE = (4, 3, 2, 1)  # vectors of a position by itself
 _WIDE = (24, 32)  # elements of which processors make several vectors
+_LEAST_VECTOR = 4  # elements of a vector that a group of channels may be cut into
 _UNROLLED = 9  # the most steps of the innermost reduction axis that are unrolled
 
 
@@ -188,12 +201,34 @@ def lanes_of(sch: s_tir.Schedule, kernel: Kernel, unit: VectorUnit) -> int | Non
     return kernel.width if is_whole and len(kernel.steps) == 1 and is_short(sch, kernel.steps[0]) else part
 
 
-def lanes_alone(width: int, lanes: int) -> int:
+def lanes_alone(width: int, lanes: int, counts: Sequence[int] = _ALONE) -> int:
     """Return how many of the channels go together at one position by itself: several vectors, where they divide them.
+
+    The numbers of vectors to choose from go from the best to the least good.
 
     A sum waits for the one before, so there is something else to go on with.
     """
-    return next(lanes * vectors for vectors in (4, 3, 2, 1) if width % (lanes * vectors) == 0)
+    return next(lanes * vectors for vectors in counts if width % (lanes * vectors) == 0)
+
+
+def split_channels(sch: s_tir.Schedule, loop: Loop, lanes: int) -> list[Loop]:
+    """Split a loop over channels into groups of so many, and a group that is several vectors into these.
+
+    LLVM keeps what is no power of two of elements as so many single ones wherever it goes from one block of code to the
+    next, as a sum does in every step.
+    """
+    vector = lanes & -lanes
+    if vector < _LEAST_VECTOR or vector == lanes:
+        return list(sch.split(loop, [None, lanes]))
+    return list(sch.split(loop, [None, lanes // vector, vector]))
+
+
+def vectorize_channels(sch: s_tir.Schedule, loop: Loop, lanes: int) -> None:
+    """Make vectors of a loop over one group of channels, as :func:`split_channels` has them."""
+    _, *sides, lane = split_channels(sch, loop, lanes)
+    for side in sides:
+        sch.unroll(side)
+    sch.vectorize(lane)
 
 
 def _goes_along(node: s_tir.SBlock, axis: int) -> bool:
@@ -212,11 +247,11 @@ def _tile(sch: s_tir.Schedule, kernel: Kernel, decisions: Decisions) -> None:
     found, block, row_axis, lines = kernel.found, kernel.found.block, kernel.row_axis, decisions.lines
     last = found.spatial - 1
     outer, reduction = kernel.loops[: found.spatial], kernel.loops[found.spatial :]
-    channels, lane = sch.split(outer[last], [None, decisions.lanes])
-    order, inner = [*outer[:last], channels], []
+    channels, *sides, lane = split_channels(sch, outer[last], decisions.lanes)
+    order, inner = [*outer[:last], channels], sides
     if row_axis is not None:
         tile, row = tiles(sch, outer[row_axis], decisions.rows)
-        inner.append(row)
+        inner = [row, *sides]
         order = [*outer[:row_axis], *outer[row_axis + 1 : last], channels, tile]
         if lines:
             parts, line = sch.split(outer[row_axis - 1], [None, lines])
@@ -228,7 +263,7 @@ def _tile(sch: s_tir.Schedule, kernel: Kernel, decisions: Decisions) -> None:
     if decisions.unrolled:
         sch.unroll(kernel.steps[-1])
     written = loops_of_results(sch, found, order)
-    sch.vectorize(written[last])
+    vectorize_channels(sch, written[last], decisions.lanes)
     if row_axis is not None:
         sch.unroll(written[row_axis])
     for other in found.others:
