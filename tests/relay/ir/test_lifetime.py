@@ -113,13 +113,17 @@ def test_compiling_keeps_neither_weights_nor_what_was_made_of_them() -> None:
     assert counts == [counts[0]] * 3
 
 
-def test_what_is_below_an_expression_is_kept_until_unused_nodes_end() -> None:
+def test_what_is_below_an_expression_is_kept_as_long_as_it_lasts() -> None:
     x = relay.var("x", shape=(4,))
     value = relay.negative(x)
     assert children(value) is not children(value)
     with nodes_end():
         below = children(value)
         assert children(value) is below and below[1].same_as(x)
-        end_unused_nodes()
-        assert children(value) is not below and [each.same_as(x) for each in children(value)] == [False, True]
-    assert references_to(value.__chandle__()) > 0
+        made = relay.tanh(relay.negative(value))
+        before = references(value)
+        assert children(made.args[0])[1].same_as(value) and children(made)[1].same_as(made.args[0])
+        assert end_unused_nodes() == 0 and children(made) is children(made) and children(value) is below
+        del made
+        assert end_unused_nodes() == 2 and references(value) == before - 1
+    assert children(value) is not children(value)

@@ -29,7 +29,7 @@ __all__ = ["end_unused_nodes", "nodes_end", "parts_at_hand", "py_class"]
 look_quickly()
 
 Parts: TypeAlias = dict[int, tuple[Any, list[Any]]]
-"""Expressions, each by its ``id``, with those directly below it."""
+"""Expressions, each by its address, with those directly below it."""
 
 # The nodes that were made, in their order; what is kept of expressions meanwhile.
 _made: ContextVar[list[tvm_ffi.Object] | None] = ContextVar("made", default=None)
@@ -66,14 +66,19 @@ parts_at_hand = _parts.get
 def end_unused_nodes() -> int:
     """End the nodes that were made in a block of :func:`nodes_end` and that nobody refers to; return how many."""
     made, parts = _made.get() or [], _parts.get() or {}
-    parts.clear()
     kept = []
     before = len(made)
     while made:
         node = made.pop()
-        if sys.getrefcount(node) > _ALONE or references_to(node.__chandle__()) > 1:
+        address = node.__chandle__()
+        _, below = parts.pop(address, (None, None))
+        del _  # another object of Python, which holds the node as well
+        if sys.getrefcount(node) > _ALONE or references_to(address) > 1:
             kept.append(node)
-        del node
+            if below is not None:
+                parts[address] = node, below
+        # What is below it is next, and is kept by nothing here.
+        del node, below
     made += reversed(kept)
     return before - len(made)
 

@@ -47,15 +47,16 @@ class Nodes(Protocol):
 def children(expr: RelayExpr) -> list[RelayExpr]:
     """Return the expressions directly below an expression, in order of evaluation; binders come first.
 
-    While a program is compiled they are kept until its unused nodes end: passes walk a program many times. The caller
-    does not change the list.
+    While a program is compiled they are kept with the expression: passes walk a program many times. The caller does not
+    change the list.
     """
     known = parts_at_hand()
     if known is None:
         return _CHILDREN[type(expr)](expr)
-    found = known.get(id(expr))
+    address = expr.__chandle__()
+    found = known.get(address)
     if found is None:
-        found = known[id(expr)] = expr, _CHILDREN[type(expr)](expr)
+        found = known[address] = expr, _CHILDREN[type(expr)](expr)
     return found[1]
 
 
