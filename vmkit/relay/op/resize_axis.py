@@ -229,7 +229,8 @@ def _filtered(
                 with grid([count]) as (k,):
                     share = T.bind(shares[k])
                     with T.vectorized(const(width)) as lane:
-                        value = x[(*before, begin + k, *_moved(after, lane))].astype(_WIDE)
+                        read = (*before, begin + k, *_moved(after, lane))
+                        value = x[read].astype(_WIDE)
                         T.buffer_store(sums, sums[lane] + share * value, [lane])
                 with T.vectorized(const(width)) as lane:
                     mean = _bounded(attrs, at, extent, sums[lane].astype(dtype))
