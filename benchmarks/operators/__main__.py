@@ -22,14 +22,14 @@ import vmkit
 
 from ..interleave import ratio_of
 from ..peers import onnxruntime_session, threads
-from . import elementwise, movement, products, reductions
+from . import axes, elementwise, layouts, movement, products, reductions, types
 from .case import CASES, Case
 
 RTOL = 1e-3
 LEAST = 20e-6
 """Seconds from which on an operator that is slower than onnxruntime's is counted."""
 
-assert elementwise and movement and products and reductions, "they enter their cases"
+assert axes and layouts and types and elementwise and movement and products and reductions, "they enter their cases"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

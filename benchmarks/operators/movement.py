@@ -6,9 +6,17 @@ import numpy as np
 
 from .case import Make, case, floats, integers
 
+__all__ = ["listed", "scalar"]
 
-def _list(*values: float, dtype: str = "int64") -> Make:
+
+def listed(*values: float, dtype: str = "int64") -> Make:
+    """Return what gives a vector of some numbers."""
     return lambda _: np.array(values, dtype)
+
+
+def scalar(value: int) -> Make:
+    """Return what gives an integer."""
+    return lambda _: np.array(value, "int64")
 
 
 for _perm in ((0, 2, 3, 1), (0, 3, 1, 2), (0, 2, 1, 3), (3, 2, 1, 0)):
@@ -32,25 +40,32 @@ for _axis in (0, 1):
 case("Gather", floats(30000, 256), integers(1, 128, high=30000), label="of a table")
 case("GatherND", floats(64, 64, 64), integers(1000, 2, high=64), label="1000 rows", free=())
 case("ScatterND", floats(1000, 64), integers(200, 1, high=1000), floats(200, 64), label="200 rows", free=())
-case("Slice", floats(256, 1024), label="columns", constants={1: _list(100), 2: _list(900), 3: _list(1)})
-case("Slice", floats(256, 1024), label="by 2", constants={1: _list(0), 2: _list(1024), 3: _list(1), 4: _list(2)})
-case("Pad", floats(1, 64, 56, 56), label="constant", constants={1: _list(0, 0, 1, 1, 0, 0, 1, 1)})
-case("Pad", floats(1, 64, 56, 56), label="reflect", mode="reflect", constants={1: _list(0, 0, 1, 1, 0, 0, 1, 1)})
+case("Slice", floats(256, 1024), label="columns", constants={1: listed(100), 2: listed(900), 3: listed(1)})
+case("Slice", floats(256, 1024), label="by 2", constants={1: listed(0), 2: listed(1024), 3: listed(1), 4: listed(2)})
+case("Pad", floats(1, 64, 56, 56), label="constant", constants={1: listed(0, 0, 1, 1, 0, 0, 1, 1)})
+case("Pad", floats(1, 64, 56, 56), label="reflect", mode="reflect", constants={1: listed(0, 0, 1, 1, 0, 0, 1, 1)})
 for _mode in ("reflect", "edge", "wrap"):
-    case("Pad", floats(1, 3, 224, 224), label=f"{_mode} by 3", mode=_mode, constants={1: _list(0, 0, 3, 3, 0, 0, 3, 3)})
-    case("Pad", floats(1, 1, 16000), label=f"{_mode} by 200", mode=_mode, constants={1: _list(0, 0, 200, 0, 0, 200)})
-case("Pad", floats(8, 64, 14, 14), label="reflect 14x14", mode="reflect", constants={1: _list(0, 0, 1, 1, 0, 0, 1, 1)})
+    case(
+        "Pad", floats(1, 3, 224, 224), label=f"{_mode} by 3", mode=_mode, constants={1: listed(0, 0, 3, 3, 0, 0, 3, 3)}
+    )
+    case("Pad", floats(1, 1, 16000), label=f"{_mode} by 200", mode=_mode, constants={1: listed(0, 0, 200, 0, 0, 200)})
+case("Pad", floats(8, 64, 14, 14), label="reflect 14x14", mode="reflect", constants={1: listed(0, 0, 1, 1, 0, 0, 1, 1)})
 for _reduction in ("add", "max"):
     _at, _new = integers(1000, 256, high=256), floats(1000, 256)
     _rest = {"label": _reduction, "reduction": _reduction, "opset": 18}
     case("ScatterElements", floats(1000, 256), _at, _new, axis=1, **_rest)
     case("ScatterND", floats(1000, 64), integers(200, 1, high=1000), floats(200, 64), free=(), **_rest)
 case("GatherND", floats(8, 1000, 64), integers(8, 100, 1, high=1000), label="of a batch", free=(), batch_dims=1)
-case("Slice", floats(64, 56, 56), label="backwards", constants={1: _list(-1), 2: _list(-99), 3: _list(2), 4: _list(-1)})
+case(
+    "Slice",
+    floats(64, 56, 56),
+    label="backwards",
+    constants={1: listed(-1), 2: listed(-99), 3: listed(2), 4: listed(-1)},
+)
 case("Concat", floats(1000, 3), floats(1000, 5), floats(1000, 1), label="narrow", axis=1)
 case("Where", integers(512, 1, high=2, dtype="bool"), floats(512, 512), floats(1, 512), label="of a row", free=())
-case("Expand", floats(64, 1, 64), label="64x256x64", constants={1: _list(64, 256, 64)}, free=())
-case("Tile", floats(64, 256), label="4x2", constants={1: _list(4, 2)})
+case("Expand", floats(64, 1, 64), label="64x256x64", constants={1: listed(64, 256, 64)}, free=())
+case("Tile", floats(64, 256), label="4x2", constants={1: listed(4, 2)})
 case("Trilu", floats(8, 256, 256), label="lower", upper=0)
 case("DepthToSpace", floats(1, 64, 56, 56), label="2", blocksize=2)
 case("SpaceToDepth", floats(1, 64, 56, 56), label="2", blocksize=2)
@@ -58,7 +73,7 @@ case(
     "OneHot",
     integers(1000),
     label="100 classes",
-    constants={1: lambda _: np.int64(100), 2: _list(0, 1, dtype="float32")},
+    constants={1: lambda _: np.int64(100), 2: listed(0, 1, dtype="float32")},
 )
 case("ReverseSequence", floats(64, 16, 64), integers(16, low=1, high=64), label="64 steps")
 case("Compress", floats(1000, 64), integers(1000, high=2, dtype="bool"), label="rows", axis=0)
@@ -72,10 +87,10 @@ _RESIZES = {
 }
 for _name, _mode in _RESIZES.items():
     _none: Make = lambda _: np.zeros(0, "float32")  # noqa: E731 - a default that is no region
-    _two = {1: _none, 2: _list(1, 1, 2, 2, dtype="float32")}
+    _two = {1: _none, 2: listed(1, 1, 2, 2, dtype="float32")}
     case("Resize", floats(1, 32, 56, 56), label=f"{_name}, by 2", constants=_two, **_mode)
 case("GridSample", floats(1, 32, 56, 56), floats(1, 56, 56, 2), label="linear", mode="linear")
-case("AffineGrid", floats(4, 2, 3), label="64x64", constants={1: _list(4, 3, 64, 64)}, free=())
+case("AffineGrid", floats(4, 2, 3), label="64x64", constants={1: listed(4, 3, 64, 64)}, free=())
 _corners = {"spatial_scale": 0.25, "output_height": 7, "output_width": 7, "sampling_ratio": 2}
 case(
     "RoiAlign",
@@ -105,9 +120,9 @@ for _count, _classes, _most, _score in (
     (5000, 1, 1000, 0),
 ):
     _limits: dict[int, Make] = {
-        2: _list(_most),
-        3: _list(0.5, dtype="float32"),
-        4: _list(_score, dtype="float32"),
+        2: listed(_most),
+        3: listed(0.5, dtype="float32"),
+        4: listed(_score, dtype="float32"),
     }
     case(
         "NonMaxSuppression",

@@ -32,6 +32,19 @@ def test_the_relative_error_is_as_documented(name: str, error: float) -> None:
     np.testing.assert_allclose(run(name, x), exact, rtol=error, atol=1e-37)
 
 
+def test_the_tangent_of_doubles_is_as_near_as_documented() -> None:
+    random = np.random.default_rng(0)
+    small = [random.normal(size=10_000) * 1e-5, 10.0 ** random.uniform(-300, 2, 10_000)]
+    x = np.concatenate([np.linspace(-25, 25, 100_001), np.linspace(-0.6, 0.6, 100_001), *small])
+    variable = relay.var("x", shape=(relay.Any(),), dtype="float64")
+    program = vmkit.compile(relay.Function([variable], relay.tanh(variable)), "llvm")
+    machine = vmkit.VirtualMachine(program, "cpu")
+    np.testing.assert_allclose(machine.run(x).numpy(), np.tanh(x.astype(np.longdouble)), rtol=5e-16, atol=0)
+    ends = machine.run(np.array([-math.inf, math.inf, math.nan, -0.0, 1e-310])).numpy()
+    np.testing.assert_array_equal(ends, [-1, 1, math.nan, -0.0, 1e-310])
+    assert np.signbit(ends[3])
+
+
 @pytest.mark.parametrize(
     ("name", "ends"),
     [("exp", [0, math.inf, 0, 1]), ("tanh", [-1, 1, -1, 0]), ("erf", [-1, 1, -1, 0]), ("sigmoid", [0, 1, 0, 0.5])],

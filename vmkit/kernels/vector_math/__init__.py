@@ -1,4 +1,4 @@
-"""Functions of float32 as arithmetic that vectors have.
+"""Functions of float32, and one of float64, as arithmetic that vectors have.
 
 LLVM calls the C library for them, element by element. Here they are polynomials and quotients of polynomials, fitted by
 least squares to a relative error near float32's own. The errors that functions state are relative, and were measured
@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from . import doubles
 from .angles import acos, asin, atan, cos, sin, tan
 from .exponential import Quotient, erf, exp, log, sigmoid, sigmoid_quotient, tanh, tanh_quotient
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh
@@ -43,9 +44,11 @@ _FUNCTIONS: dict[str, Callable[..., tirx.Expr]] = {
     "tirx.tanh": tanh,
 }
 
+_OF_DOUBLES: dict[str, Callable[..., tirx.Expr]] = {"tirx.tanh": doubles.tanh}
+
 
 def with_vector_math(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a kernel whose calls of the C library's float32 functions are arithmetic."""
+    """Return a kernel whose calls of the C library's functions are arithmetic."""
     return function.with_body(tvm_ffi.structural_map(function.body, (tvm.ir.Call, _replaced)))
 
 
@@ -54,10 +57,11 @@ def _replaced(call: tvm.ir.Call) -> tirx.Expr:
     if name == "tirx.call_pure_extern":
         name, *arguments = arguments
         name = str(getattr(name, "value", name))
-    if name not in _FUNCTIONS or str(call.ty.dtype) != "float32":
+    known = {"float32": _FUNCTIONS, "float64": _OF_DOUBLES}.get(str(call.ty.dtype), {})
+    if name not in known:
         return call
     # TVM inlines what is named here, ten times and more: a function of a function would grow out of bounds.
-    return call if any(map(_has_named_value, arguments)) else _FUNCTIONS[name](*arguments)
+    return call if any(map(_has_named_value, arguments)) else known[name](*arguments)
 
 
 def _has_named_value(expr: tirx.Expr) -> bool:

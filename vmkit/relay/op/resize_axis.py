@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _WIDE = "float64"  # of coordinates and weights
+_TOGETHER = 16  # elements of a line that are filtered together
 _MODES = (
     "half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric", "pytorch_half_pixel", "tf_half_pixel_for_nn",
     "tf_crop_and_resize",
@@ -193,27 +194,64 @@ def _filtered(
         return tirx.Select(d <= one, near, tirx.Select(d < _number(2), far, _number(0)))
 
     def body(outputs: list[tirx.Buffer], x: tirx.Buffer, places: tirx.Buffer, sizes: list[tirx.Expr]) -> None:
-        out, total = outputs
+        out, shares, sums = outputs
         extent = x.shape[axis]
-        with grid(sizes) as i:
-            at = T.bind(_coordinate(attrs, i[axis], extent, sizes[axis], places))
+        last = extent - 1
+        # What a position weighs is the same in all lines, so lines go within the positions.
+        with grid([sizes[axis]]) as (i,):
+            at = T.bind(_coordinate(attrs, i, extent, sizes[axis], places))
             scale = T.bind(tirx.min(places[const(0)], one))
-            reach = T.bind(tirx.ceil(_number(radius) / scale).astype("int64"))
-            first = T.bind(tirx.floor(at).astype("int64") - reach)
-            T.buffer_store(total, _number(0), [0])
-            T.buffer_store(total, _number(0), [1])
-            with grid([2 * reach + 2]) as (k,):
+            reach = T.bind(_number(radius) / scale)
+            # Where the kernel is not 0, which it is at its ends.
+            first = T.bind(tirx.floor(at - reach).astype("int64") + 1)
+            end = T.bind(tirx.ceil(at + reach).astype("int64"))
+            begin = T.bind(tirx.max(tirx.min(first, last), const(0)))
+            count = T.bind(tirx.max(tirx.min(end - 1, last), const(0)) - begin + 1)
+            with grid([count]) as (k,):
+                T.buffer_store(shares, _number(0), [k])
+            T.buffer_store(sums, _number(0), [0])
+            with grid([end - first]) as (k,):
                 position = T.bind(first + k)
                 share = T.bind(weight((position.astype(_WIDE) - at) * scale))
                 inside = tirx.all(position >= 0, position < extent)
-                counts = inside if attrs.cubic_exclude else tirx.const(True)
-                with T.If(counts), T.Then():
-                    clamped = tirx.max(tirx.min(position, extent - 1), const(0))
-                    value = x[tuple([*i[:axis], clamped, *i[axis + 1 :]])].astype(_WIDE)
-                    T.buffer_store(total, total[0] + share * value, [0])
-                    T.buffer_store(total, total[1] + share, [1])
-            mean = (total[0] / total[1]).astype(dtype)
-            T.buffer_store(out, _bounded(attrs, at, extent, mean), i)
+                with T.If(inside if attrs.cubic_exclude else tirx.const(True)), T.Then():
+                    place = T.bind(tirx.max(tirx.min(position, last), const(0)) - begin)
+                    T.buffer_store(shares, shares[place] + share, [place])
+                    T.buffer_store(sums, sums[0] + share, [0])
+            total = T.bind(sums[0])
+            with grid([count]) as (k,):
+                T.buffer_store(shares, shares[k] / total, [k])
+
+            def line(before: Sequence[tirx.Expr], after: Sequence[tirx.Expr], width: int) -> None:
+                """Write so many elements beside each other: the sums of what is read, weighted."""
+                with T.vectorized(const(width)) as lane:
+                    T.buffer_store(sums, _number(0), [lane])
+                with grid([count]) as (k,):
+                    share = T.bind(shares[k])
+                    with T.vectorized(const(width)) as lane:
+                        read = (*before, begin + k, *_moved(after, lane))
+                        value = x[read].astype(_WIDE)
+                        T.buffer_store(sums, sums[lane] + share * value, [lane])
+                with T.vectorized(const(width)) as lane:
+                    mean = _bounded(attrs, at, extent, sums[lane].astype(dtype))
+                    T.buffer_store(out, mean, (*before, i, *_moved(after, lane)))
+
+            *inner, along = sizes[axis + 1 :] or [const(1)]
+            with grid([*sizes[:axis], *inner]) as others:
+                before, after = others[:axis], others[axis:]
+                if axis == len(sizes) - 1:
+                    line(before, (), 1)
+                    return
+                with grid([along // _TOGETHER]) as (block,):
+                    line(before, (*after, block * _TOGETHER), _TOGETHER)
+                with grid([along % _TOGETHER]) as (rest,):
+                    line(before, (*after, along // _TOGETHER * _TOGETHER + rest), 1)
 
     sizes = [dims.as_expr(d) for d in whole]
-    return loops(context, [(whole, dtype), ([2], _WIDE)], body, data, placement, sizes, name="resize_filtered")[0]
+    results = [(whole, dtype), ([context.shape(data)[axis]], _WIDE), ([_TOGETHER], _WIDE)]
+    return loops(context, results, body, data, placement, sizes, name="resize_filtered")[0]
+
+
+def _moved(index: Sequence[tirx.Expr], by: tirx.Expr) -> tuple[tirx.Expr, ...]:
+    """Return an index so much further along its last axis; that of an axis without others stays."""
+    return (*index[:-1], index[-1] + by) if index else ()

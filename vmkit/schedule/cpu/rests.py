@@ -6,9 +6,9 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
 from ..blocks import Loop
-from ..expressions import replaced
+from ..expressions import known, replaced
 
-__all__ = ["stop_at"]
+__all__ = ["copied", "parts_of", "stop_at"]
 
 
 def stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.Expr) -> None:
@@ -24,24 +24,37 @@ def stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.Expr) -> No
     while isinstance(lanes.body, tirx.For):
         lanes = lanes.body
     realize = lanes.body
-    left = _rest(loop.body, count, rest, loop.loop_var)
+    left = [_rest(loop.body, count, begin, size, loop.loop_var) for begin, size in parts_of(rest)]
     within = _with_innermost(loop.body, s_tir.SBlockRealize(realize.iter_values, True, realize.block))
     whole = tirx.For(loop.loop_var, zero, count, loop.kind, within)
-    both = tirx.SeqStmt([whole, left])
+    both = tirx.SeqStmt([whole, *left])
     once = tirx.For(tirx.Var("once", dtype), zero, tirx.IntImm(dtype, 1), tirx.ForKind.SERIAL, both)
     sch.state.replace(sch.get_sref(steps), once, {realize.block: realize.block})
 
 
-def _rest(nest: tirx.For, count: tirx.Expr, rest: tirx.Expr, step: tirx.Var) -> tirx.For:
-    """Return loops over what is left after so many whole vectors, with a block of their own."""
+def parts_of(rest: tirx.Expr) -> list[tuple[tirx.Expr, tirx.Expr]]:
+    """Return where parts of what is left begin, and their sizes: powers of 2, which vectors have, where it is known."""
+    dtype, size, begin = str(rest.ty.dtype), known(rest), 0
+    parts: list[tuple[tirx.Expr, tirx.Expr]] = []
+    if size is None:
+        return [(tirx.IntImm(dtype, 0), rest)]
+    while begin < size:
+        part = 1 << (size - begin).bit_length() - 1
+        parts.append((tirx.IntImm(dtype, begin), tirx.IntImm(dtype, part)))
+        begin += part
+    return parts
+
+
+def _rest(nest: tirx.For, count: tirx.Expr, begin: tirx.Expr, size: tirx.Expr, step: tirx.Var) -> tirx.For:
+    """Return loops over a part of what is left after so many whole vectors, with a block of their own."""
     var = tirx.Var(nest.loop_var.name, str(nest.loop_var.ty.dtype))
     if isinstance(nest.body, tirx.For):
-        inner = replaced(_rest(nest.body, count, rest, step), {nest.loop_var: var})
+        inner = replaced(_rest(nest.body, count, begin, size, step), {nest.loop_var: var})
         return tirx.For(var, nest.min, nest.extent, nest.kind, inner)
     realize = nest.body
-    values = [replaced(value, {step: count, nest.loop_var: var}) for value in realize.iter_values]
-    kind = nest.kind if isinstance(rest, tirx.IntImm) else tirx.ForKind.SERIAL
-    return tirx.For(var, nest.min, rest, kind, s_tir.SBlockRealize(values, True, _copied(realize.block)))
+    values = [replaced(value, {step: count, nest.loop_var: begin + var}) for value in realize.iter_values]
+    kind = nest.kind if (known(size) or 0) > 1 else tirx.ForKind.SERIAL
+    return tirx.For(var, nest.min, size, kind, s_tir.SBlockRealize(values, True, copied(realize.block)))
 
 
 def _with_innermost(nest: tirx.For, body: tirx.Stmt) -> tirx.For:
@@ -49,7 +62,7 @@ def _with_innermost(nest: tirx.For, body: tirx.Stmt) -> tirx.For:
     return tirx.For(nest.loop_var, nest.min, nest.extent, nest.kind, inner)
 
 
-def _copied(block: s_tir.SBlock) -> s_tir.SBlock:
+def copied(block: s_tir.SBlock) -> s_tir.SBlock:
     """Return a block with variables of its own."""
     fresh = {v.var: tirx.Var(v.var.name, str(v.var.ty.dtype)) for v in block.iter_vars}
     variables = [tirx.IterVar(v.dom, fresh[v.var], v.iter_type) for v in block.iter_vars]

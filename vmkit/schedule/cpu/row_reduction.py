@@ -17,6 +17,7 @@ from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, partial_r
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
 from .in_place import earlier_result, in_place_of
+from .joined import joined
 from .overlap import tiles_of_any
 from .rests import stop_at
 from .staged_reduction import staged_reduction
@@ -63,7 +64,9 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
         return None
     # More partial sums hide the latency of additions, but have to be added at the end of each row.
     width = kernel.width or 0
-    several = [n * lanes for n in (4, 3, 2) if width % (n * lanes) == 0] if width >= _LONG * lanes else []
+    several = (
+        [n * lanes for n in (4, 3, 2) if width % (n * lanes) == 0] or [4 * lanes] if width >= _LONG * lanes else []
+    )
     size = static_size(sch, sch.get_loops(kernel.blocks[-1]))
     return Decisions((several or whole)[0], whole[0], size >= PARALLEL_SIZE)
 
@@ -92,8 +95,11 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     last, maps = kernel.blocks[-1], [b for b in kernel.blocks if _is_map(sch, b, kernel)]
     reductions = [b for b in kernel.blocks if is_reduction(sch, b)]
     width = sch.get(sch.get_loops(last)[-1]).extent
-    partials = [_in_vectors(sch, block, kernel, decisions.sums) for block in reductions]
-    folds = [fold for block in reductions for fold in _folds(sch, block, kernel, decisions)]
+    stage = _summed_stage(sch, kernel.blocks, maps)
+    # Sums behind a stage's vectors wait for nothing, and more of them would take its registers.
+    sums = [decisions.lanes if stage is not None and _same(sch, b, [stage[1]]) else decisions.sums for b in reductions]
+    partials = [_in_vectors(sch, block, kernel, own) for block, own in zip(reductions, sums, strict=True)]
+    folds = [f for b, own in zip(reductions, sums, strict=True) for f in _folds(sch, b, kernel, own, decisions.lanes)]
     outer = sch.get_loops(last)[: kernel.outer]
     # Indices taken apart again are not understood where sizes are unknown.
     if decisions.parallel and all(extent(sch, loop) for loop in outer):
@@ -103,11 +109,11 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     if decisions.parallel:
         # While the reductions are whole: what is left of them once their start is apart no longer looks like ones.
         sch.parallel(next((loop for loop in outer if extent(sch, loop) != 1), outer[0]))
-    is_cut = kernel.width is None or kernel.width % decisions.sums != 0
-    for partial in partials:
+    is_cut = kernel.width is None or any(kernel.width % own for own in sums)
+    for partial, own in zip(partials, sums, strict=True):
         steps = _schedule_partial(sch, partial, len(outer))
-        if is_cut:
-            stop_at(sch, steps, decisions.sums, width)
+        if kernel.width is None or kernel.width % own:
+            stop_at(sch, steps, own, width)
     for fold in folds:
         _schedule_partial(sch, fold, len(outer))
     for block in maps:
@@ -120,7 +126,23 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
                 continue
         _, lane = tiles_of_any(sch, sch.get_loops(block)[-1], decisions.lanes)
         sch.vectorize(lane)
-    return None if earlier is None else in_place_of(sch, *earlier)
+    made = None
+    if stage is not None:
+        at = next(at for at, block in enumerate(reductions) if _same(sch, block, [stage[1]]))
+        made = joined(sch, stage[0], partials[at], decisions.lanes)
+    return made if earlier is None else in_place_of(made or sch, *earlier)
+
+
+def _summed_stage(sch: s_tir.Schedule, blocks: list[Block], maps: list[Block]) -> tuple[Block, Block] | None:
+    """Return the first map that reads no other and is next read by a reduction, and that."""
+    for block in maps[:-1]:
+        readers = list(sch.get_consumers(block))
+        first = next((each for each in blocks if _same(sch, each, readers)), None)
+        if first is None or any(_same(sch, each, maps) for each in sch.get_producers(block)):
+            continue
+        if is_reduction(sch, first):
+            return block, first
+    return None
 
 
 def _same(sch: s_tir.Schedule, block: Block, among: list[Block]) -> bool:
@@ -154,13 +176,13 @@ def _in_vectors(sch: s_tir.Schedule, block: Block, kernel: _Kernel, sums: int) -
     return partial_results(sch, block, lane, kernel.outer)
 
 
-def _folds(sch: s_tir.Schedule, block: Block, kernel: _Kernel, decisions: Decisions) -> list[Block]:
+def _folds(sch: s_tir.Schedule, block: Block, kernel: _Kernel, left: int, lanes: int) -> list[Block]:
     """Cut what adds partial sums until few are left; return what adds vectors of them, or parts of vectors, together.
 
     One by one each addition would wait for the one before it.
     """
-    folds, left = [], decisions.sums
-    for part in (decisions.lanes, _FEW):
+    folds = []
+    for part in (lanes, _FEW):
         if left > part and left % part == 0:
             folds.append(_in_vectors(sch, block, kernel, part))
             left = part

@@ -94,6 +94,20 @@ def test_regions_filters_and_proportions() -> None:
     )
 
 
+def test_filters_along_each_axis_of_lines_of_any_length() -> None:
+    nodes = [
+        node("Resize", "x _ _ sizes", "a", mode="linear", antialias=1, axes=[2, 3]),
+        node("Resize", "x _ _ sizes", "b", mode="cubic", antialias=1, axes=[2, 3], exclude_outside=1),
+        node("Resize", "x _ _ sizes", "c", mode="linear", antialias=1, axes=[1, 2]),
+    ]
+    proto = model(nodes, MAPS | {"sizes": ([2], "int64")}, outputs_of(nodes), opset=19)
+    agrees_with_reference(
+        proto,
+        {"x": array(2, 2, 20, 37), "sizes": np.array([9, 50])},
+        {"x": array(1, 2, 5, 16), "sizes": np.array([2, 5])},
+    )
+
+
 def test_whole_numbers_are_resized_without_passing_their_limits() -> None:
     values = np.array([[[[0, 255, 0, 255]]]], "uint8")
     proto = model([node("Resize", "x _ _ sizes", "y", mode="cubic")], {"x": ([1, 1, 1, 4], "uint8")}, "y",
