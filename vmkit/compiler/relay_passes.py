@@ -5,13 +5,16 @@ What every program needs, types and operators that have kernels, is not here: th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import tvm
 from tvm.target import Target
 
 from .. import optimize  # noqa: F401 - registers its passes
+from ..optimize.layout_choice import channels_first
+from ..relay.ir import Function, RelayExpr
 from ..relay.transform import registry
 from ..relay.transform.evaluation import Evaluate
 from ..target.integer_unit import IntegerUnit, integer_unit
@@ -21,7 +24,8 @@ from ..target.vectors import vector_unit
 
 __all__ = ["PASSES", "PassRow", "passes_for", "passes_text"]
 
-Options = Mapping[str, bool | int | IntegerUnit | Processor | Evaluate | Mapping[str, list[str]] | None]
+Kept = Callable[[Function], Collection[RelayExpr]]
+Options = Mapping[str, bool | int | IntegerUnit | Processor | Evaluate | Kept | Mapping[str, list[str]] | None]
 
 _CHANNELS_LAST = {"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]}
 _CHANNELS_LAST_ON_CPU = {
@@ -88,7 +92,10 @@ def _known_weights(_target: Target, _evaluate: Evaluate) -> Options:
 
 
 def _layouts(target: Target, _evaluate: Evaluate) -> Options:
-    return {"desired_layouts": _CHANNELS_LAST_ON_CPU if _cpu(target) else _CHANNELS_LAST}
+    if not _cpu(target):
+        return {"desired_layouts": _CHANNELS_LAST}
+    kept = partial(channels_first, processor=processor_of(target))
+    return {"desired_layouts": _CHANNELS_LAST_ON_CPU, "kept": kept}
 
 
 def _integers(target: Target, _evaluate: Evaluate) -> Options:

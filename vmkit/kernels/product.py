@@ -1,7 +1,8 @@
 """Products of matrices that are known at run time only: tiles of the result in registers, panels of the right operand.
 
 Vectors and tiles at the end of an axis begin earlier and compute some elements again, so that none is cut. A right
-operand whose sums are next to each other in memory is transposed into panels, or for few rows added up along them.
+operand whose sums are next to each other in memory is transposed into panels, or for few rows added up along them. One
+that is what windows see of an image is read step by step of the window, or gathered into panels.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tvm import tirx
 from .builder import Size, T, broadcast, either, in_parallel, in_register, integer, local, loop, memory, ramp, zeros
 from .lanes import sums_of, transposed
 
-__all__ = ["Product", "Tile", "emit_product"]
+__all__ = ["Product", "Tile", "emit_product", "place_of"]
 
 _STREAMS = 8  # rows of the right operand that are read side by side
 
@@ -38,11 +39,18 @@ class Product:
         ``left(place, row, k)`` returns an element, or for a ramp of `k` a vector if `is_left_along` is set.
     right : callable
         ``right(place, k, column)`` returns an element, or a vector for a ramp of `column`, or of `k` if `is_transposed`
-        is set.
+        is set. With a `window`, ``right(place, k, column, step)`` does for a step of the `k`-th window.
     is_left_along, is_transposed : bool
         Whether consecutive elements of a sum are next to each other in the left operand, and in the right one.
     finish : callable
         ``finish(place, row, column, lanes, sums)`` writes what becomes of a vector of sums that begins at a column.
+    window : int
+        How many consecutive steps of a sum are written out one by one, each by its number; they divide `inner`.
+    spot : callable or None
+        ``spot(column)`` returns numbers that say where a column is; `right` is given them for one column and, unless
+        `is_gathered` is set, returns the vector that begins there. None where it is given columns.
+    is_gathered : bool
+        Whether columns are gathered one by one into panels.
     """
 
     outer: Sequence[tirx.Expr]
@@ -50,10 +58,13 @@ class Product:
     columns: tirx.Expr
     inner: tirx.Expr
     left: Callable[[Place, tirx.Expr, tirx.Expr], tirx.Expr]
-    right: Callable[[Place, tirx.Expr, tirx.Expr], tirx.Expr]
+    right: Callable[..., tirx.Expr]
     is_left_along: bool
     is_transposed: bool
     finish: Callable[[Place, tirx.Expr, tirx.Expr, int, tirx.Expr], None]
+    window: int = 1
+    spot: Callable[[tirx.Expr], Sequence[Size]] | None = None
+    is_gathered: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,7 +139,7 @@ def _loops(p: Product, t: Tile) -> None:
     with (in_parallel if t.parallel else loop)(count) as work:
         at, block = _divided(work, blocks)
         at, group = _divided(at, groups)
-        place = _place(at, p.outer)
+        place = place_of(at, p.outer)
         if t.is_dot:
             _dots(p, t, place, _start(p.columns, block * width, t.lanes, width))
             return
@@ -148,14 +159,20 @@ def _tile(
     place: Place,
     row: tirx.Expr,
     starts: Sequence[tirx.Expr],
-    read: Callable[[tirx.Expr, int], tirx.Expr],
+    read: Callable[..., tirx.Expr],
 ) -> None:
-    """Compute a tile of the result; ``read(k, v)`` returns a vector of the right operand."""
+    """Compute a tile of the result.
+
+    ``read(k, v)`` returns a vector of the right operand; ``read(k, v, step)`` one of a window that no panel has.
+    """
     total = _totals(t.rows * t.vectors, t.lanes)
-    with loop(tirx.floordiv(p.inner, t.unrolled)) as outer:
-        for step in range(t.unrolled):
-            k = in_register(outer * t.unrolled + step)
-            columns = [T.Bind(read(k, v)) for v in range(t.vectors)]
+    is_by_window = p.window > 1 and not t.is_packed
+    steps = p.window if is_by_window else t.unrolled
+    with loop(tirx.floordiv(p.inner, steps)) as outer:
+        window = in_register(outer) if is_by_window else outer
+        for step in range(steps):
+            k = in_register(outer * steps + step)
+            columns = [T.Bind(read(window, v, step) if is_by_window else read(k, v)) for v in range(t.vectors)]
             for r in range(t.rows):
                 x = T.Bind(broadcast(p.left(place, row + r, k), t.lanes))
                 for v in range(t.vectors):
@@ -165,13 +182,12 @@ def _tile(
             p.finish(place, row + r, starts[v], t.lanes, _sum(total, r * t.vectors + v, t.lanes))
 
 
-def _rows_of_right(
-    p: Product, t: Tile, place: Place, starts: Sequence[tirx.Expr]
-) -> Callable[[tirx.Expr, int], tirx.Expr]:
-    return lambda k, v: p.right(place, k, ramp(starts[v], t.lanes))
+def _rows_of_right(p: Product, t: Tile, place: Place, starts: Sequence[tirx.Expr]) -> Callable[..., tirx.Expr]:
+    columns = [_column(p, start, t.lanes) for start in starts]
+    return lambda k, v, *step: p.right(place, k, columns[v], *step)
 
 
-def _panel(p: Product, t: Tile, place: Place, first: tirx.Expr) -> Callable[[tirx.Expr, int], tirx.Expr]:
+def _panel(p: Product, t: Tile, place: Place, first: tirx.Expr) -> Callable[..., tirx.Expr]:
     """Copy what a block of columns needs of the right operand, sums outermost; return how it is read."""
     width = t.vectors * t.lanes
     panel = memory(tirx.Max(p.inner, integer(1)) * width)
@@ -179,10 +195,26 @@ def _panel(p: Product, t: Tile, place: Place, first: tirx.Expr) -> Callable[[tir
     def at(k: tirx.Expr, v: Size) -> tirx.Expr:
         return ramp(k * width + v * t.lanes, t.lanes)
 
+    def start_of(v: Size) -> tirx.Expr:
+        return _start(p.columns, first + v * t.lanes, t.lanes, width)
+
+    def by_windows() -> None:
+        count = t.lanes if p.is_gathered else 1
+        columns = [
+            _column(p, start_of(v) + lane if count > 1 else start_of(v), 1 if p.is_gathered else t.lanes)
+            for v in range(t.vectors)
+            for lane in range(count)
+        ]
+        with loop(tirx.floordiv(p.inner, p.window)) as k:
+            for step in range(p.window):
+                for number, column in enumerate(columns):
+                    first = (k * p.window + step) * width + number * (t.lanes // count)
+                    T.buffer_store(panel, p.right(place, k, column, step), [ramp(first, t.lanes // count)])
+
     def plainly() -> None:
         with loop(p.inner) as k:
             for v in range(t.vectors):
-                start = _start(p.columns, first + v * t.lanes, t.lanes, width)
+                start = start_of(v)
                 if p.is_transposed and t.lanes > 1:
                     with loop(t.lanes) as lane:
                         T.buffer_store(panel, p.right(place, k, start + lane), [k * width + v * t.lanes + lane])
@@ -193,16 +225,23 @@ def _panel(p: Product, t: Tile, place: Place, first: tirx.Expr) -> Callable[[tir
         with loop(_ceildiv(p.inner, t.lanes)) as square:
             k = _start(p.inner, square * t.lanes, t.lanes, t.lanes)
             with loop(t.vectors) as v:
-                start = _start(p.columns, first + v * t.lanes, t.lanes, width)
+                start = start_of(v)
                 rows = [T.Bind(p.right(place, ramp(k, t.lanes), start + lane)) for lane in range(t.lanes)]
                 for lane, column in enumerate(transposed(rows, t.lanes)):
                     T.buffer_store(panel, column, [at(k + lane, v)])
 
-    if not p.is_transposed or t.lanes == 1:
+    if p.spot is not None or p.window > 1:
+        by_windows()
+    elif not p.is_transposed or t.lanes == 1:
         plainly()
     else:
         either(p.inner >= t.lanes, in_squares, plainly)
     return lambda k, v: panel[at(k, v)]
+
+
+def _column(p: Product, start: tirx.Expr, lanes: int) -> tirx.Expr | list[Size]:
+    """Return what the right operand is given for a vector that begins at a column."""
+    return ramp(start, lanes) if p.spot is None else [in_register(each) for each in p.spot(start)]
 
 
 def _dots(p: Product, t: Tile, place: Place, column: tirx.Expr) -> None:
@@ -294,7 +333,7 @@ def _start(size: tirx.Expr, begin: tirx.Expr, least: int, step: int) -> tirx.Exp
     return in_register(tirx.Min(begin, size - least))
 
 
-def _place(at: tirx.Expr, sizes: Sequence[tirx.Expr]) -> Place:
+def place_of(at: tirx.Expr, sizes: Sequence[tirx.Expr]) -> Place:
     """Return the index of each axis for a position among all of them."""
     found: list[tirx.Expr] = []
     for size in reversed(sizes[1:]):

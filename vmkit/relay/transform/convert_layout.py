@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ...errors import ModelError, OptionError, suggest
-from ..ir import Call, RelayExpr, TensorType, Type
+from ..ir import Call, Function, RelayExpr, TensorType, Type
 from ..op.attached import CONVERT_OP_LAYOUT, attached
 from ..op.nn.layout import Layout
 from ..op.registry import REGISTRY
@@ -35,7 +35,9 @@ _KERNELS_BY_OPERATOR = {
 
 
 @relay_pass(opt_level=3)
-def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> ModuleTransform:
+def ConvertLayout(
+    desired_layouts: Mapping[str, Sequence[str]], kept: Callable[[Function], Collection[RelayExpr]] | None = None
+) -> ModuleTransform:
     """Return the pass that changes the layouts of operators, and of what follows them as far as that goes.
 
     A function that a script attached with ``relay.op.register_convert_op_layout`` makes the change for its operator;
@@ -48,6 +50,8 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> ModuleTransfo
         layout that goes with the data's; of the data alone for pooling and resizing. In blocks, such as ``NCHW4c`` with
         ``OIHW4i4o``, a convolution becomes ``nn.contrib_conv2d_NCHWc`` where they divide its channels. An operator that
         names no layout is left as it is.
+    kept : callable, optional
+        Takes a typed function, and returns the calls in it that stay as they are.
 
     Examples
     --------
@@ -63,7 +67,9 @@ def ConvertLayout(desired_layouts: Mapping[str, Sequence[str]]) -> ModuleTransfo
         if attached(REGISTRY[name].op, CONVERT_OP_LAYOUT) is None and not _data_field(name):
             _log.warning("desired_layouts of %s: the operator has no layout of its own, and stays as it is", name)
     desired = {name: [str(w) for w in wanted] for name, wanted in desired_layouts.items()}
-    return per_function(lambda function: _Converter(desired).rewritten(function))
+    return per_function(
+        lambda function: _Converter(desired, () if kept is None else kept(function)).rewritten(function)
+    )
 
 
 def _fields(name: str) -> set[str]:
@@ -77,13 +83,19 @@ def _data_field(name: str) -> str:
 
 
 class _Converter(LayoutRewriter):
-    def __init__(self, desired: Mapping[str, list[str]]) -> None:
+    def __init__(self, desired: Mapping[str, list[str]], kept: Collection[RelayExpr]) -> None:
         super().__init__()
         self.desired = desired
+        self.kept = kept
+        self.is_kept = False
+
+    def replaced(self, node: RelayExpr, original: RelayExpr) -> RelayExpr:
+        self.is_kept = original in self.kept
+        return super().replaced(node, original)
 
     def altered(self, call: Call, args: list[RelayExpr], known: Call) -> Call | None:
         wanted = self.desired.get(call.op.name)
-        if wanted is None:
+        if wanted is None or self.is_kept:
             return None
         hook = attached(call.op, CONVERT_OP_LAYOUT)
         if hook is not None:

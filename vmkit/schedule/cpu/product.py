@@ -24,12 +24,12 @@ from ..blocks import SingleReduction, single_reduction, static_size
 from ..expressions import known, replaced, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
+from .products import MOST_VECTORS, factors_of, fits, tile_size
 from .stages import block_of, is_chain, is_in, nests_of, value_of, with_nests
 
 __all__ = ["RULE", "Decisions"]
 
 _LEAST = 4  # columns that are worth vectors
-_VECTORS = 8  # the most vectors of columns in a tile
 _DOTS = 8  # rows from which on transposing the right operand costs less than adding up vectors of sums
 _FEW = 4  # rows that keep the multipliers busy tolerably
 _REUSED = 3  # tiles of rows that repay the copy of a panel
@@ -111,7 +111,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     processor = processor_of(target)
     lanes, caches = _lanes(kernel, processor.vectors), processor.caches
     is_dot = kernel.has_dots and kernel.rows is not None and kernel.rows < _DOTS
-    rows, vectors = _tile_size(kernel.rows, kernel.columns, lanes, processor)
+    rows, vectors = tile_size(kernel.rows, kernel.columns, lanes, processor)
     inner = kernel.inner
     unrolled = 1 if inner is None else next(u for u in (4, 2, 1) if inner % u == 0)
     is_reused = kernel.rows is None or kernel.rows >= _REUSED * rows
@@ -130,7 +130,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     rows, inner = kernel.rows, kernel.inner
     options: Options = {
         "rows": [r for r in range(1, unit.registers) if rows is None or r <= rows],
-        "vectors": list(range(1, _VECTORS + 1)),
+        "vectors": list(range(1, MOST_VECTORS + 1)),
         "unrolled": [u for u in (1, 2, 4, 8) if inner is not None and inner % u == 0] or [1],
         "chunk": list(dict.fromkeys([default.chunk, 8, 16, 32, 64])),
         "streamed": [False] if kernel.is_transposed else [False, True],
@@ -138,7 +138,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
         "parallel": sharing(static_size(sch, sch.get_loops(kernel.found.block)), target),
     }
     tried = choices(Decisions, default, options)
-    return (d for d in tried if d == default or (not d.dot and _fits(d.rows, d.vectors, unit)))
+    return (d for d in tried if d == default or (not d.dot and fits(d.rows, d.vectors, unit)))
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
@@ -170,7 +170,7 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     node = sch.get(found.block)
     if len(node.iter_vars) != found.spatial + 1:
         return None
-    factors = _factors(node)
+    factors = factors_of(node)
     sizes = [_int64(v.dom.extent) for v in node.iter_vars]
     column = next((a for a in reversed(range(found.spatial)) if known(sizes[a]) != 1), None)
     if factors is None or column is None or (known(sizes[column]) or _LEAST) < _LEAST:
@@ -187,19 +187,6 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     of_left = [a for a in range(found.spatial) if _has(left, axes[a]) and not _has(right, axes[a])]
     row = next((a for a in reversed(of_left) if known(sizes[a]) != 1), None)
     return _Kernel(found, row, column, left, right, sizes, _is_along(left, inner), is_transposed)
-
-
-def _factors(node: s_tir.SBlock) -> tuple[TensorLoad, TensorLoad] | None:
-    """Return the two elements of float32 whose products are added up, if that is what a block does."""
-    value, start, sums = getattr(node.body, "value", None), getattr(node.init, "value", None), node.writes[0].source
-    if not isinstance(value, tirx.Add) or getattr(start, "value", None) != 0 or str(sums.dtype) != "float32":
-        return None
-    own, product = (value.a, value.b) if isinstance(value.b, tirx.Mul) else (value.b, value.a)
-    if not (isinstance(product, tirx.Mul) and isinstance(own, TensorLoad) and own.source.same_as(sums)):
-        return None
-    factors = (product.a, product.b)
-    are_read = all(isinstance(x, TensorLoad) and str(x.source.dtype) == "float32" for x in factors)
-    return factors if are_read else None
 
 
 def _has(load: TensorLoad, var: tirx.Var) -> bool:
@@ -233,34 +220,6 @@ def _is_large(sch: s_tir.Schedule, kernel: _Kernel) -> bool:
     return static_size(sch, sch.get_loops(kernel.found.block)) * _USUAL**unknown >= PARALLEL_SIZE
 
 
-def _fits(rows: int, vectors: int, unit: VectorUnit) -> bool:
-    """Say whether a tile fits into the registers beside a row of the right operand and an element of the left one."""
-    return rows * vectors + vectors + 1 <= unit.registers
-
-
-def _tile_size(
-    rows: int | None, columns: int | None, lanes: int, processor: Processor, least: int = 1
-) -> tuple[int, int]:
-    """Return rows and vectors of a tile that takes the fewest cycles by multiplications, loads and their latency."""
-    unit, latency = processor.vectors, processor.rates.latency
-
-    def cost(size: tuple[int, int]) -> tuple[float, int, int]:
-        r, v = size
-        tiles_down = 1 / r if rows is None else -(-rows // r)
-        tiles_across = 1 / v if columns is None else -(-columns // (lanes * v))
-        cycles = max(r * v / 2, (r + v) / 2, latency) + 0.5
-        return tiles_down * tiles_across * cycles, r + v, -v
-
-    most_rows, most_vectors = rows or unit.registers, -(-(columns or _VECTORS * lanes) // lanes)
-    sizes = [
-        (r, v)
-        for r in range(least, min(unit.registers, most_rows) + 1)
-        for v in range(1, min(_VECTORS, most_vectors) + 1)
-        if _fits(r, v, unit)
-    ]
-    return min(sizes, key=cost)
-
-
 def _tiles(kernel: _Kernel, processor: Processor, decisions: Decisions) -> list[Tile]:
     """Return the tiles to try in turn, the largest first; ones of one row and column where sizes are not known."""
     d, lanes = decisions, _lanes(kernel, processor.vectors)
@@ -281,7 +240,7 @@ def _tiles(kernel: _Kernel, processor: Processor, decisions: Decisions) -> list[
 
 def _fewer(kernel: _Kernel, processor: Processor, tile: Tile, rows: int) -> Tile:
     """Return a tile for few rows, for which a panel is made only where vectors need it."""
-    _, vectors = _tile_size(rows, kernel.columns, tile.lanes, processor, least=rows)
+    _, vectors = tile_size(rows, kernel.columns, tile.lanes, processor, least=rows)
     return replace(tile, rows=rows, vectors=vectors, is_packed=kernel.is_transposed)
 
 

@@ -1,0 +1,69 @@
+"""Which convolutions keep their channels first: few ones of much data, and none of a network's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import tvm
+
+import vmkit
+from vmkit import relay
+from vmkit.optimize.layout_choice import channels_first
+from vmkit.relay.transform import InferType
+from vmkit.target.processor import Processor, processor_of
+
+AVX2, AVX512 = (processor_of(tvm.target.Target({"kind": "llvm", "mcpu": cpu})) for cpu in ("znver3", "skylake-avx512"))
+
+
+def conv(data: relay.Expr, outer: int, inner: int, size: int, **attributes: Any) -> relay.Expr:
+    weight = np.random.default_rng(0).normal(size=(outer, inner, size, size)).astype("float32") / 8
+    return relay.nn.conv2d(data, relay.const(weight), padding=size // 2, **attributes)
+
+
+def kept(body: relay.Expr, processor: Processor) -> int:
+    function = relay.Function(list(relay.analysis.free_vars(body)), body)
+    return len(channels_first(InferType()(tvm.IRModule({"main": function}))["main"], processor))
+
+
+@pytest.mark.parametrize("processor", [AVX2, AVX512])
+@pytest.mark.parametrize("batch", [1, tvm.tirx.Var("n", "int64")])
+def test_data_that_costs_more_to_turn_stays(processor: Processor, batch: Any) -> None:
+    x = relay.var("x", shape=(batch, 32, 56, 56))
+    assert kept(relay.nn.relu(conv(x, 32, 1, 3, groups=32)), processor) == 1
+    assert kept(conv(x, 8, 32, 1), processor) == 1
+
+
+@pytest.mark.parametrize("processor", [AVX2, AVX512])
+def test_sums_that_are_most_of_the_work_go_last(processor: Processor) -> None:
+    assert kept(conv(relay.var("x", shape=(1, 256, 14, 14)), 256, 256, 3), processor) == 0
+    assert kept(conv(relay.var("x", shape=(1, 1024, 7, 7)), 512, 1024, 1), processor) == 0
+
+
+def test_layers_that_follow_each_other_are_chosen_for_together() -> None:
+    x = relay.var("x", shape=(1, 32, 56, 56))
+    layers = conv(x, 32, 1, 3, groups=32)
+    for _ in range(6):
+        layers = relay.nn.relu(relay.nn.bias_add(conv(layers, 32, 32, 3), relay.const(np.ones(32, "float32"))))
+    assert kept(layers, AVX2) == 0
+    apart = relay.reshape(conv(x, 32, 1, 3, groups=32), (1, 32, 56, 56))
+    assert kept(conv(conv(apart, 256, 32, 3), 256, 256, 3), AVX2) == 1
+
+
+def test_pools_and_weights_that_are_not_constant_go_last() -> None:
+    x, w = relay.var("x", shape=(1, 32, 56, 56)), relay.var("w", shape=(32, 1, 3, 3))
+    assert kept(relay.nn.max_pool2d(conv(x, 32, 1, 3, groups=32), (3, 3)), AVX2) == 0
+    assert kept(relay.nn.conv2d(x, w, groups=32), AVX2) == 0
+
+
+def test_a_layer_that_stays_computes_what_one_that_goes_does() -> None:
+    x = relay.var("x", shape=(2, 32, 30, 31))
+    body = relay.nn.relu(conv(x, 64, 1, 3, groups=32, strides=(2, 2)))
+    module = tvm.IRModule({"main": relay.Function([x], body)})
+    value = np.random.default_rng(1).normal(size=(2, 32, 30, 31)).astype("float32")
+    results = []
+    for layouts in ([], ["ConvertLayout"]):
+        with vmkit.PassContext(disabled_pass=layouts):
+            results.append(vmkit.VirtualMachine(vmkit.compile(module, "llvm"), "cpu").run(value).numpy())
+    np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-5)
