@@ -89,6 +89,20 @@ def test_a_constant_that_would_grow_a_lot_is_left() -> None:
     assert operators(FoldConstant()(tvm.IRModule({"main": relay.Function([x], x + big)}))) == ["broadcast_to", "add"]
 
 
+def test_weights_that_kernels_take_as_constants_are_computed_whatever_they_grow() -> None:
+    x, rows = relay.var("x", shape=(1, 8, 8, 256)), relay.var("rows", shape=(2, 256))
+    numbers = (np.arange(2048 * 256) % 199 - 99).reshape(2048, 256, 1, 1)
+    half, whole = (relay.cast(relay.const(numbers.astype(dtype)), "float32") for dtype in ("float16", "int8"))
+    for weight in (half, relay.multiply(whole, relay.const(np.float32(1)))):
+        conv = relay.nn.conv2d(x, weight, kernel_size=(1, 1), channels=2048, data_layout="NHWC")
+        dense = relay.nn.dense(rows, relay.reshape(weight, (2048, 256)))
+        functions = relay.Function([x], conv), relay.Function([rows], dense)
+        kept = [FoldConstant()(tvm.IRModule({"main": each}))["main"].body.args[1] for each in functions]
+        # A dense weight of integers stays one, and is a quarter of the size.
+        assert [isinstance(each, relay.Constant) for each in kept] == [True, weight is half]
+        np.testing.assert_array_equal(kept[0].data.numpy(), numbers)
+
+
 def test_a_program_without_constant_parts_is_left_as_it_is() -> None:
     x = relay.var("x", shape=(2,))
     mod = InferType()(tvm.IRModule({"main": relay.Function([x], relay.exp(x))}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -46,6 +46,10 @@ __all__ = ["FoldConstant", "FoldConstantExpr", "fold_constants"]
 # A folded value may be larger than what it is computed from by this much before it is left to run time: a constant
 # broadcast to a large shape costs more to store than to compute.
 _GROWTH_BYTES = 1 << 20
+# Kernels for convolutions take constant weights alone; with others they are slow, by more than a weight costs to store.
+# Of dense layers, whose weights are larger, numbers of 16 bits are widened once, and not by each call.
+_CONVOLUTIONS = frozenset(f"nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose"))
+_HALVES = ("float16", "bfloat16")
 
 
 @relay_pass(opt_level=2)
@@ -129,9 +133,10 @@ def _constant_lets(function: Function, fold_qnn: bool) -> dict[Var, RelayExpr]:
             variables[node.value].append(node.var)
     sizes: dict[Any, int] = {}
     found: dict[Any, Any] = {}
+    weights = _weights(function)
     # A value is met before what reads its variable, so one walk is enough.
     for node in post_order(function) if variables else ():
-        if _note_size(node, sizes, fold_qnn):
+        if _note_size(node, sizes, fold_qnn, weights):
             for variable in variables.get(node, ()):
                 sizes[variable] = sizes[node]
                 found[variable] = node
@@ -143,8 +148,9 @@ def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[RelayExpr]:
     sizes: dict[Any, int] = {}
     wanted: dict[Any, None] = {}
     for function in functions:
+        weights = _weights(function)
         for node in post_order(function):
-            if _note_size(node, sizes, fold_qnn):
+            if _note_size(node, sizes, fold_qnn, weights):
                 continue
             for child in children(node):
                 parts = child.fields if isinstance(child, Tuple) else [child]
@@ -152,14 +158,32 @@ def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[RelayExpr]:
     return list(wanted)
 
 
-def _note_size(node: RelayExpr, sizes: dict[RelayExpr, int], fold_qnn: bool) -> bool:
+def _weights(function: Function) -> set[RelayExpr]:
+    """Return what weights of floating-point products are made of that are computed whatever they grow."""
+    found: set[RelayExpr] = set()
+    for node in post_order(function):
+        is_conv = is_call(node, *_CONVOLUTIONS)
+        if not (is_conv or is_call(node, "nn.dense")) or "float" not in node.args[1].checked_type.dtype:
+            continue
+        waiting, made = [node.args[1]], set[RelayExpr]()
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, Call) and each not in made:
+                made.add(each)
+                waiting.extend(each.args)
+        if is_conv or any(is_call(each, "cast") and each.args[0].checked_type.dtype in _HALVES for each in made):
+            found |= made
+    return found
+
+
+def _note_size(node: RelayExpr, sizes: dict[RelayExpr, int], fold_qnn: bool, weights: Container[RelayExpr]) -> bool:
     """Say whether a node depends on nodes with sizes alone; then note its own."""
     operands = None if (_is_quantized(node) and not fold_qnn) or _is_string(node) else _operands(node)
     if operands is None or any(o not in sizes for o in operands):
         return False
     size = _bytes_of(node.checked_type)
-    is_stored = isinstance(node, Constant)
-    if size is None or not (is_stored or size <= sum(sizes[o] for o in operands) + _GROWTH_BYTES):
+    is_kept = isinstance(node, Constant) or node in weights
+    if size is None or not (is_kept or size <= sum(sizes[o] for o in operands) + _GROWTH_BYTES):
         return False
     sizes[node] = size
     return True
