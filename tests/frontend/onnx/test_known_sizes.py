@@ -308,3 +308,34 @@ def test_ranges_decide_signs_choices_and_branches() -> None:
     assert [dim_text(ty.shape[0]) for ty in shapes] == ["5", "n - 5", "n - 5", "n", "n - 5", "n"]
     with pytest.raises(VMError, match="the dimension n is not in the range 6 to 999"):
         compiled(x=array(1000, 3))
+
+
+@pytest.mark.parametrize("by", [1, 3])
+def test_what_is_rolled_keeps_its_size(by: int) -> None:
+    """A chain of them is no chain of sizes, each an expression of the one before."""
+    nodes, last = [], "x"
+    for k in range(40):
+        nodes += [
+            node("Slice", f"{last} by far one", f"a{k}"), node("Slice", f"{last} zero by one", f"b{k}"),
+            node("Concat", f"a{k} b{k}", f"c{k}", axis=1),
+        ]  # fmt: skip
+        last = f"c{k}"
+    steering = {"by": np.array([by]), "far": np.array([2**31]), "zero": np.array([0]), "one": np.array([1])}
+    compiled = check(model(nodes, X, last, steering), *[{"x": array(n, t, 4)} for n, t in SIZES])
+    assert str(compiled.executable.outputs[0]) == str(compiled.executable.inputs[0]).replace("x", last)
+
+
+def test_what_is_halved_doubled_and_cut_off_keeps_its_size() -> None:
+    nodes, last = [], "x"
+    for k in range(8):
+        nodes += [
+            node("MaxPool", last, f"p{k}", kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER"),
+            node("ConvTranspose", f"p{k} w", f"t{k}", strides=[2, 2]), node("Shape", last, f"s{k}"),
+            node("Slice", f"s{k} two four", f"e{k}"), node("Slice", f"t{k} none e{k} axes", f"y{k}"),
+        ]  # fmt: skip
+        last = f"y{k}"
+    steering = {"two": [2], "four": [4], "none": [0, 0], "axes": [2, 3]}
+    constants = {name: np.array(value) for name, value in steering.items()} | {"w": array(2, 2, 2, 2) / 2}
+    proto = model(nodes, {"x": ([1, 2, "h", "w"], "float32")}, last, constants)
+    compiled = check(proto, {"x": array(1, 2, 5, 4)}, {"x": array(1, 2, 8, 7)})
+    assert compiled.executable.outputs[0].shape == (1, 2, "h", "w")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ def split_heads(ctx: Context, x: Expr, heads: int) -> Expr:
         ctx.fail(f"the last dimension, {hidden}, is no multiple of {heads} heads")
     extents = [Extent.along(ctx, x, axis) for axis in (0, 1)]
     count = Extent.of(ctx, heads)
-    width = Extent(dims.floordiv(hidden, heads), relay.floor_divide(size_along(ctx, x, 2), count.value))
+    width = Extent(dims.floordiv(hidden, heads), lambda: relay.floor_divide(size_along(ctx, x, 2), count.value))
     return relay.transpose(under(ctx, x, *extents, count, width), [0, 2, 1, 3])
 
 
@@ -159,7 +160,7 @@ def padded_mask(ctx: Context, mask: Expr, whole: Sequence[Dim], outside: Any) ->
     if all(dims.equal(a, b) or (dims.is_any(a) and dims.is_any(b)) for a, b in zip(have[:3], fit, strict=True)):
         return mask
     extents = [
-        Extent.along(ctx, mask, k) if k == 3 or dims.is_any(d) else Extent(d, sizes(np.array(d, dtype=object)))
+        Extent.along(ctx, mask, k) if k == 3 or dims.is_any(d) else Extent(d, partial(sizes, np.array(d, dtype=object)))
         for k, d in enumerate([*fit, have[3]])
     ]
     if not any(dims.is_any(e.dim) for e in extents):
@@ -222,7 +223,7 @@ def _heads_together(ctx: Context, heads: Extent, shared: Extent) -> Extent:
             ctx.fail(f"{heads.dim} heads of queries are no multiple of {shared.dim} heads of keys")
         return Extent.of(ctx, heads.dim // shared.dim)
     checked = _checked(ctx, heads.value, heads, shared)
-    return Extent(AnyDim(), relay.floor_divide(checked, relay.maximum(shared.value, one.value)))
+    return Extent(AnyDim(), lambda: relay.floor_divide(checked, relay.maximum(shared.value, one.value)))
 
 
 def _checked(ctx: Context, value: Expr, heads: Extent, shared: Extent) -> Expr:

@@ -12,6 +12,7 @@ from onnx import AttributeProto
 from ...errors import ModelError, UnsupportedOperatorError, suggest
 from . import families
 from .functions import Body, Functions, imported_versions
+from .refusals import reason
 from .registry import default_domain
 from .schema import schema_of
 
@@ -63,7 +64,7 @@ def check_model(nodes: Iterable[onnx.NodeProto], versions: Mapping[str, int], fu
         raise ModelError("the model is malformed:\n  " + "\n  ".join(found.problems[:20]))
     if found.missing:
         lines = [
-            f"{domain or 'ai.onnx'}.{op_type} (opset {version}): {_listed(names)}"
+            f"{domain or 'ai.onnx'}.{op_type} (opset {version}): {_listed(names)}{_because(domain, op_type)}"
             for (domain, op_type, version), names in sorted(found.missing.items())
         ]
         what = "1 operator is" if len(lines) == 1 else f"{len(lines)} operators are"
@@ -107,6 +108,11 @@ class _Findings:
             self.seen.add(body.key)
             inner = {**versions, **imported_versions(body.function)}
             self.look_at(body.function.node, inner, (*calls, body.key))
+
+
+def _because(domain: str, op_type: str) -> str:
+    why = reason(domain, op_type)
+    return "" if why is None else f"; {why}"
 
 
 def _listed(names: list[str]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 from ... import relay
 from ...relay.ir import Dim, Expr, dims
@@ -16,23 +18,36 @@ __all__ = ["Extent", "under"]
 
 @dataclass(frozen=True)
 class Extent:
-    """A size: as far as it is known, and as the program computes it, an int64 scalar."""
+    """A size: as far as it is known, and as the program computes it.
+
+    Attributes
+    ----------
+    dim : int, symbolic or Any
+        What is known of it.
+    computed : callable
+        Makes the computation, which few sizes need: those that are not known.
+    """
 
     dim: Dim
-    value: Expr
+    computed: Callable[[], Expr]
+
+    @cached_property
+    def value(self) -> Expr:
+        """The size as an int64 scalar."""
+        return self.computed()
 
     @staticmethod
     def along(ctx: Context, x: Expr, axis: int) -> Extent:
         """Return the size of an axis of a tensor."""
-        return Extent(ctx.shape(x)[axis], size_along(ctx, x, axis))
+        return Extent(ctx.shape(x)[axis], lambda: size_along(ctx, x, axis))
 
     @staticmethod
     def of(ctx: Context, value: int) -> Extent:
         """Return a size that is known."""
-        return Extent(value, ctx.constant(value, "int64"))
+        return Extent(value, lambda: ctx.constant(value, "int64"))
 
     def __mul__(self, other: Extent) -> Extent:
-        return Extent(dims.mul(self.dim, other.dim), relay.multiply(self.value, other.value))
+        return Extent(dims.mul(self.dim, other.dim), lambda: relay.multiply(self.value, other.value))
 
 
 def under(ctx: Context, x: Expr, *extents: Extent) -> Expr:

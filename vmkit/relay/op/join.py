@@ -178,7 +178,8 @@ def _sum(values: Iterable[Dim]) -> Dim:
     total: Dim = 0
     for value in values:
         total = dims.add(total, value)
-    return total
+    # What is cut in two and joined again, as by a roll, has the size that it had.
+    return dims.by_cases(total)
 
 
 @attrs_node("relay.attrs.StackAttrs")

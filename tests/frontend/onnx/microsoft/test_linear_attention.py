@@ -49,6 +49,16 @@ def test_convolution_of_what_was_before() -> None:
     check(microsoft(nodes, inputs, "a sa c sc d sd", {"w": array(4, 1, 3), "b": array(4)}), *feeds)
 
 
+def test_what_the_convolution_has_on_gpus_alone_is_refused() -> None:
+    inputs = {"x": (["n", "t", 4], "float32")}
+    said = {"state_length": 0, "input_channels": 0, "state_channels_last": -1}  # as exporters write what they leave
+    node = ms("CausalConvWithState", "x w", "a sa", channels_last=1, **said)
+    check(microsoft([node], inputs, "a sa", {"w": array(4, 1, 3)}), {"x": array(2, 5, 4)})
+    node = ms("CausalConvWithState", "x w", "a sa", channels_last=1, state_length=4)
+    with pytest.raises(ModelError, match="which onnxruntime has on CUDA alone"):
+        Compiled(microsoft([node], inputs, "a sa", {"w": array(4, 1, 3)}))
+
+
 def test_rules_that_lack_an_input_are_refused() -> None:
     proto = microsoft([ms("LinearAttention", "q k v s", "a sa", update_rule="gated", **ATTRIBUTES)], INPUTS, "a sa")
     with pytest.raises(ModelError, match="update_rule 'gated' needs decay"):

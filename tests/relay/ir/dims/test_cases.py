@@ -25,6 +25,8 @@ tail = dims.maximum(dims.sub(_TAIL, dims.maximum(dims.minimum(_START, _TAIL), 0)
         (dims.select(n > 0, m, 0), "select(gt(n, 0), m, 0)"),
         (dims.maximum(dims.select(n < 1, minus_one, minus_one), 0), "max(n - 1, 0)"),
         (dims.minimum(n, m), "min(n, m)"),
+        (dims.add(dims.maximum(dims.sub(n, 3), 0), dims.minimum(3, n)), "n"),
+        (dims.add(dims.minimum(whole, 2), dims.mul(dims.maximum(dims.sub(whole, 2), 0), 1)), "n + m"),
         (dims.maximum(n, 1), "max(n, 1)"),
     ],
 )

@@ -45,3 +45,13 @@ def test_exact_division_has_a_result_only_where_nothing_is_left() -> None:
     assert dims.exact_division(12, 4) == 3 and dims.exact_division(12, 5) is None
     assert dims.equal(dims.exact_division(dims.mul(n, 8), 4), dims.mul(n, 2))
     assert dims.exact_division(n, 4) is None
+
+
+def test_a_half_rounded_up_is_so_written_whatever_its_padding_was() -> None:
+    """A window of three, two on each, whose padding is what it lacks."""
+    last = dims.mul(dims.sub(dims.ceildiv(n, 2), 1), 2)
+    padded = dims.add(n, dims.maximum(dims.sub(dims.add(last, 3), n), 0))
+    count = dims.add(dims.floordiv(dims.sub(padded, 3), 2), 1)
+    assert dims.equal(count, dims.ceildiv(n, 2))
+    assert dims.at_least(dims.mul(count, 2), n)
+    assert [at(count, size, 0) for size in range(6)] == [0, 1, 1, 2, 2, 3]

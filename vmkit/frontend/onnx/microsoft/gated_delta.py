@@ -207,7 +207,7 @@ def _of_lengths(ctx: Context, query: Expr, ends: Expr, past: Expr | None) -> _Pa
     def back(x: Expr) -> Expr:
         return relay.take(relay.reshape(x, [-1, *ctx.shape(typed(x))[2:]]), where, axis=0)
 
-    return _Padding(requests.batch.dim, requests.lengths, padded, back)
+    return _Padding(requests.batch, requests.lengths, padded, back)
 
 
 def _state(ctx: Context, past: Expr | None, batch: Dim, heads: DeltaHeads) -> Expr:

@@ -164,7 +164,7 @@ def hashes_of_packed_texts(
     fill = hashing.filling(ctx, eos, dtype)
     texts = Ragged(ctx, ids, ends, past)
     if past is None:
-        past = relay.full(fill, [texts.batch.dim, before], dtype)
+        past = relay.full(fill, [texts.batch, before], dtype)
     table, places = texts.table(ids, past, before), [texts.before(k, before) for k in range(before + 1)]
     breaks, present_segments = [], None
     if segments is not None:

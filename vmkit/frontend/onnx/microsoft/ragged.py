@@ -6,7 +6,6 @@ from .... import relay
 from ....relay.ir import Dim, Expr, dims
 from ....relay.op import build
 from ..context import Context
-from ..extents import Extent
 from ..operators.conversion import casted
 from ..operators.layout import to_shape
 from ..run_time_axes import pinned, positions_along, size_along
@@ -20,7 +19,7 @@ class Ragged:
 
     Attributes
     ----------
-    batch : Extent
+    batch : int, symbolic or Any
         How many requests there are.
     owner, local : Expr
         The request of every token, and its place in it; int64 (tokens,).
@@ -58,7 +57,7 @@ class Ragged:
         what = "ends of sequences begin with 0, none is smaller than the one before, the last is the number of tokens"
         limits = typed(build("dyn.require", limits, fits, message=f"{ctx.node.op_type}: {what}"))
         dim: Dim = dims.sub(ctx.shape(ends)[0], 1) if like is None else ctx.shape(like)[axis]
-        self.batch = Extent(dim, number)
+        self.batch = dim
         self.starts = pinned(ctx, typed(relay.strided_slice(limits, [0], [-1])), [dim])
         stops = pinned(ctx, typed(relay.strided_slice(limits, [1], [_FAR])), [dim])
         self.lengths = relay.subtract(stops, self.starts)
@@ -69,7 +68,7 @@ class Ragged:
     def table(self, tokens: Expr, past: Expr, slots: int) -> Expr:
         """Return the rows of all tokens (tokens, ...), and behind them what was before: (requests, slots, ...)."""
         rest = self.ctx.shape(tokens)[1:]
-        flat = to_shape(past, [dims.mul(self.batch.dim, slots), *rest])
+        flat = to_shape(past, [dims.mul(self.batch, slots), *rest])
         return relay.concatenate([tokens, flat], 0)
 
     def before(self, shift: Dim, slots: int) -> Expr:
@@ -88,7 +87,7 @@ class Ragged:
         rank = self.ctx.rank(typed(ends))
         back = relay.subtract(self.ctx.positions(slots, "int64"), self.ctx.constant(slots, "int64"))
         moved = relay.add(relay.expand_dims(ends, rank), back)
-        requests = relay.expand_dims(self.ctx.positions(self.batch.dim, "int64"), 1, rank)
+        requests = relay.expand_dims(self.ctx.positions(self.batch, "int64"), 1, rank)
         return self._at(moved, requests, relay.expand_dims(self.starts, 1, rank), slots)
 
     def _at(self, local: Expr, owner: Expr, start: Expr, slots: int) -> Expr:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, reduce
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from ..dim import Any, Dim
-from .expressions import REMEMBERED, as_expr, int64, is_any, simplify
+from .expressions import REMEMBERED, as_expr, int64, is_any, parts, simplify
 
 __all__ = [
     "LARGEST_POWER",
@@ -53,10 +54,24 @@ def _arithmetic(
     return operation
 
 
+def _quotient(a: tvm.ir.Expr, b: tvm.ir.Expr) -> tvm.ir.Expr:
+    """Return a quotient, of remainders written as what they are left by if that makes it shorter.
+
+    With ``n - n % 2`` as ``n // 2 * 2``, ``(n - n % 2 - 2) // 2 + 1`` is ``n // 2``.
+    """
+    whole = tirx.floordiv(a, b)
+    remainders: list[tirx.FloorMod] = []
+    tvm_ffi.structural_walk(a, (tirx.FloorMod, remainders.append))
+    if not remainders:
+        return whole
+    other = tvm_ffi.structural_map(a, (tirx.FloorMod, lambda part: part.a - tirx.floordiv(part.a, part.b) * part.b))
+    return min((as_expr(simplify(v)) for v in (whole, tirx.floordiv(as_expr(simplify(other)), b))), key=parts)
+
+
 add = _arithmetic(operator.add, operator.add)
 sub = _arithmetic(operator.sub, operator.sub)
 mul = _arithmetic(operator.mul, operator.mul)
-floordiv = _arithmetic(operator.floordiv, tirx.floordiv)
+floordiv = _arithmetic(operator.floordiv, _quotient)
 floormod = _arithmetic(operator.mod, tirx.floormod)
 maximum = _arithmetic(max, tirx.max)
 minimum = _arithmetic(min, tirx.min)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer
 
@@ -23,11 +24,15 @@ def by_cases(value: Dim) -> Dim:
     """Return a size with fewer choices (max, min, select) in it if one has the same value whatever the symbols are.
 
     A slice from ``p - 1`` on of what is ``2 * p - 1`` long has `p` elements, which TVM proves only for ``p >= 1``: a
-    start of -1 is taken from the end. For ``p == 0`` the size is 0, which is `p` again.
+    start of -1 is taken from the end. For ``p == 0`` the size is 0, which is `p` again. And the parts of what is cut
+    in two at 3, ``max(n - 3, 0)`` and ``min(3, n)``, are `n` together.
     """
     found = symbols([value])
     if isinstance(value, int | Any) or not choices(value) or len(found) > _MOST_SYMBOLS:
         return value
+    whole = _of_both_parts(value)
+    if choices(whole) < choices(value):
+        return by_cases(whole)
     analyzer = Analyzer()
     for symbol in found:
         analyzer.bind(symbol, tvm.ir.Range(tirx.IntImm("int64", 1), tirx.IntImm("int64", _LARGEST)))
@@ -36,6 +41,25 @@ def by_cases(value: Dim) -> Dim:
         if choices(simpler) < choices(value) and all(_agree(value, simpler, symbol) for symbol in found):
             return simpler
     return value
+
+
+def _of_both_parts(value: tvm.ir.Expr) -> Dim:
+    """Return a size of which the least of two is written as one of them less what it is larger than the other.
+
+    Which of the two, is what is left with fewer choices.
+    """
+    smallest: list[tirx.Min] = []
+    tvm_ffi.structural_walk(value, (tirx.Min, smallest.append))
+    best: Dim = value
+    for turned in (False, True) if smallest else ():
+
+        def written(part: tirx.Min, turned: bool = turned) -> tvm.ir.Expr:
+            a, b = (part.b, part.a) if turned else (part.a, part.b)
+            return a - tirx.max(a - b, 0)
+
+        other = simplify(tvm_ffi.structural_map(value, (tirx.Min, written)))
+        best = other if choices(other) < choices(best) else best
+    return best
 
 
 def in_ranges(value: Dim, ranges: Mapping[tirx.Var, tuple[int, int]]) -> Dim:

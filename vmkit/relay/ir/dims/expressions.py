@@ -20,6 +20,7 @@ __all__ = [
     "is_any",
     "is_long",
     "is_static",
+    "parts",
     "renamed",
     "simplify",
     "structural_key",
@@ -64,8 +65,13 @@ def choices(dim: Dim) -> int:
     return 0 if isinstance(dim, int | Any | tirx.IntImm | tvm.ir.Var) else _weight(_parts(dim))
 
 
-def _weight(parts: Sequence[tvm.ir.Expr]) -> int:
-    return sum(_CHOICES.get(type(part), 0) for part in parts)
+def parts(dim: tvm.ir.Expr) -> int:
+    """Return of how many parts an expression is."""
+    return len(_parts(dim))
+
+
+def _weight(found: Sequence[tvm.ir.Expr]) -> int:
+    return sum(_CHOICES.get(type(part), 0) for part in found)
 
 
 def _parts(dim: tvm.ir.Expr) -> list[tvm.ir.Expr]:
