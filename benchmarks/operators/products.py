@@ -26,6 +26,8 @@ for _in, _out, _kernel, _stride, _size, _groups in (
     *((64, 64, 3, 1, 56, 1), (256, 256, 3, 1, 14, 1), (64, 128, 3, 2, 56, 1), (3, 64, 7, 2, 224, 1)),
     *((64, 256, 1, 1, 56, 1), (1024, 256, 1, 1, 14, 1), (32, 32, 5, 1, 28, 1), (128, 128, 3, 1, 28, 8)),
     *((96, 96, 3, 1, 56, 96), (576, 576, 3, 2, 14, 576), (64, 64, 7, 1, 28, 64)),
+    *((32, 32, 3, 1, 112, 32), (144, 144, 3, 2, 57, 144), (30, 30, 5, 1, 56, 30), (32, 64, 3, 1, 56, 32)),
+    *((3, 64, 3, 1, 224, 1), (64, 33, 3, 2, 57, 1), (256, 64, 1, 1, 56, 1), (64, 64, 1, 1, 56, 4)),
     *((32, 1, 3, 1, 112, 1), (32, 2, 1, 1, 112, 1), (32, 3, 3, 1, 112, 1), (16, 7, 3, 1, 56, 1), (9, 9, 3, 1, 56, 1)),
 ):
     _pads = [_kernel // 2] * 4
@@ -41,6 +43,11 @@ for _in, _out, _kernel, _stride, _size, _groups in (
 for _in, _out, _kernel, _size in ((1, 64, 10, 16000), (64, 64, 3, 512), (128, 128, 1, 512)):
     _weight = {1: floats(_out, _in, _kernel)}
     case("Conv", floats(1, _in, _size), label=f"{_kernel}, {_in} to {_out} of {_size}", constants=_weight)
+for _out, _kernel, _stride in ((1, 256, 2), (258, 256, 64), (512, 10, 5)):
+    _weight = {1: floats(_out, 1, _kernel)}
+    _label = f"{_kernel} by {_stride}, 1 to {_out} of 16000"
+    case("Conv", floats(1, 1, 16000), label=_label, constants=_weight, strides=[_stride])
+case("Conv", floats(1, 16, 32, 32, 32), label="1x1x1, 16 to 1", constants={1: floats(1, 16, 1, 1, 1)})
 case("Conv", floats(1, 16, 8, 28, 28), label="3x3x3, 16 to 16", constants={1: floats(16, 16, 3, 3, 3)}, pads=[1] * 6)
 case("Conv", floats(1, 64, 8, 28, 28), label="1x1x1, 64 to 64", constants={1: floats(64, 64, 1, 1, 1)})
 case("ConvTranspose", floats(1, 64, 28, 28), label="2x2 by 2", constants={1: floats(64, 32, 2, 2)}, strides=[2, 2])
@@ -55,6 +62,8 @@ for _name in ("MaxPool", "AveragePool"):
     case(_name, floats(1, 64, 112, 112), label="3x3 by 2", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     case(_name, floats(1, 64, 56, 56), label="2x2 by 2", kernel_shape=[2, 2], strides=[2, 2])
     case(_name, floats(1, 64, 28, 28), label="5x5 by 1", kernel_shape=[5, 5], pads=[2] * 4)
+    case(_name, floats(1, 16, 57, 57), label="3x3 by 1, odd", kernel_shape=[3, 3], pads=[1] * 4)
+    case(_name, floats(1, 256, 14, 14), label="2x2 by 1", kernel_shape=[2, 2])
 
 for _name, _gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
     for _steps, _batch, _size in ((16, 1, 64), (64, 8, 256)):

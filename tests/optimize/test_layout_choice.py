@@ -35,6 +35,13 @@ def test_data_that_costs_more_to_turn_stays(processor: Processor, batch: Any) ->
     assert kept(conv(x, 8, 32, 1), processor) == 1
 
 
+def test_results_are_turned_too() -> None:
+    x = relay.var("x", shape=(1, 1, 16000))
+    weight = relay.const(np.ones((64, 1, 10), "float32"))
+    assert kept(relay.nn.conv1d(x, weight), AVX2) == 1
+    assert kept(relay.Tuple([relay.nn.conv1d(x, weight)]), AVX2) == 1
+
+
 @pytest.mark.parametrize("processor", [AVX2, AVX512])
 def test_sums_that_are_most_of_the_work_go_last(processor: Processor) -> None:
     assert kept(conv(relay.var("x", shape=(1, 256, 14, 14)), 256, 256, 3), processor) == 0

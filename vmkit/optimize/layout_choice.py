@@ -99,6 +99,9 @@ def _parts(function: Function) -> list[_Part]:
         for used in children(node):
             if used in parts and parts.get(node) != parts[used]:
                 left.setdefault(parts[used], set()).add(used)
+    for result in function.body.fields if isinstance(function.body, Tuple) else [function.body]:
+        if result in parts:
+            left.setdefault(parts[result], set()).add(result)
     return [_part(each, left.get(at, ())) for at, each in members.items() if any(map(_is_convolution, each))]
 
 
@@ -106,7 +109,7 @@ def _part(nodes: Sequence[RelayExpr], left: Collection[RelayExpr]) -> _Part:
     own = set(nodes)
     entering = {a for node in nodes for a in children(node) if a not in own and not isinstance(a, Constant | Op)}
     turned = [_elements(node) for node in [*entering, *left]]
-    others = [node for node in nodes if not _is_convolution(node)]
+    others = [node for node in nodes if not _is_convolution(node) and not isinstance(node, Tuple | TupleGetItem)]
     is_plain = all(is_pointwise(n) or is_broadcast(n) or (isinstance(n, Call) and n.op.name in _BESIDE) for n in others)
     return _Part([node for node in nodes if isinstance(node, Call) and _is_convolution(node)], turned, is_plain)
 

@@ -71,6 +71,11 @@ def largest(x: te.Tensor) -> te.Tensor:
 
 KERNELS = {
     "conv 3x3": (conv(1, 1), [(n, 8, 14, 14), (12, 8, 3, 3)], contraction),
+    "largest of windows, odd width": (
+        lambda x: topi.nn.pool2d(x, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), "max"),
+        [(n, 16, 17, 19)],
+        contraction,
+    ),
     "conv 1x1, odd width": (conv(1, 0), [(2, 5, 7, 13), (6, 5, 1, 1)], contraction),
     "conv 7x7, stride 2": (conv(2, 3), [(1, 3, 32, 32), (8, 3, 7, 7)], contraction),
     "matmul": (lambda a, b: topi.matmul(a, b), [(n, 24), (24, 48)], product),

@@ -19,6 +19,7 @@ from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_red
 from ..expressions import is_one, stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
+from .overlap import tiles
 
 __all__ = ["RULE", "Decisions"]
 
@@ -35,7 +36,7 @@ class Decisions:
     Attributes
     ----------
     lanes : int
-        How many elements it has along the vectorised axis; they divide it.
+        How many elements it has along the vectorised axis, at most as many as that has.
     rows : int
         How many along the other axis; they divide it. 1 where no axis uses again what is loaded.
     parallel : bool
@@ -156,12 +157,14 @@ def _reads(region: tirx.BufferRegion, var: tirx.Var) -> bool:
 
 
 def _lanes(width: int, most: int) -> int:
-    """Return how many elements of an axis to keep at once: whole registers if they divide it, else a part of one.
+    """Return how many elements of an axis to keep at once: whole registers if they divide it, else one, or a part of it.
 
-    More than one register and no whole number of them would be cut into pieces of every size.
+    More than one register and no whole number of them would be cut into pieces of every size. Of a long axis the last
+    register begins earlier, and computes some elements again.
     """
     divisors = [t for t in range(min(width, most), 0, -1) if width % t == 0]
-    return next(t for t in divisors if t % _VECTOR == 0 or t < _VECTOR)
+    found = next(t for t in divisors if t % _VECTOR == 0 or t < _VECTOR)
+    return _VECTOR if found < _VECTOR < width else found
 
 
 def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
@@ -172,7 +175,7 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
         outer[row_axis], row = sch.split(outer[row_axis], [None, decisions.rows])
         sch.unroll(row)
         inner.append(row)
-    outer[lane_axis], lane = sch.split(outer[lane_axis], [None, decisions.lanes])
+    outer[lane_axis], lane = tiles(sch, outer[lane_axis], decisions.lanes)
     sch.reorder(*outer, *reduce_loops, *inner, lane)
     sch.vectorize(lane)
     written = loops_of_results(sch, found, outer)
@@ -180,8 +183,10 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     if row_axis is not None:
         # An accumulator that a loop reads by a running index would live in memory, not in a register.
         sch.unroll(written[row_axis])
-    if decisions.parallel:
-        sch.parallel(sch.fuse(*outer))
+    # Not the loop over tiles of which the last one overlaps.
+    shared = outer if kernel.width % decisions.lanes == 0 else outer[:lane_axis]
+    if decisions.parallel and shared:
+        sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
     sch.decompose_reduction(block, reduce_loops[0])
 
 
