@@ -188,7 +188,7 @@ def is_worth_it(packed: PackedWeight, unit: IntegerUnit, parts: int) -> bool:
         # where vectors are long, and lose a little where they are short.
         return packed.product.kernel[0] > 1 and (unit.group == 4 or unit.registers >= 32)
     products = prod(packed.product.kernel) * packed.product.channels * packed.product.units
-    faster = 12 if unit.has_tiles else 3 if unit.group == 4 else 1.1
+    faster = 12 if unit.has_tiles else 3 if unit.group == 4 else 1.1 if unit.registers > 16 else 1.6
     return packed.products * parts <= products * faster
 
 

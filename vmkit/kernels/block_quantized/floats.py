@@ -14,7 +14,8 @@ from .shape import BlockQuantizedShape
 
 __all__ = ["FloatArithmetic"]
 
-_CHAINS = 4  # sums that wait for each other: fewer would leave the multipliers idle
+_CHAINS = 8  # sums that wait for each other: fewer would leave the multipliers idle
+_MOST_CHAINS = 4  # of a row: more would be added up for longer than they save
 _UNROLLED = 64  # products of vectors that are written out
 _LOOKUP = "llvm.x86.avx512.permvar.sf.512"  # takes the low four bits of each lane, and leaves the others
 
@@ -48,7 +49,7 @@ class FloatArithmetic(Arithmetic):
 
     def sums(self, s: BlockQuantizedShape, block: Block) -> list[tirx.Expr]:
         rows, of_word = range(len(block.rows)), self.word // s.bits
-        chains = max(1, min(_CHAINS // len(rows), of_word))
+        chains = max(1, min(_CHAINS // len(rows), _MOST_CHAINS, of_word))
         totals = [[register(s.lanes) for _ in range(chains)] for _ in rows]
         for r in rows:
             for number, total in enumerate(totals[r]):

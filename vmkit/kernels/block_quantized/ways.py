@@ -35,4 +35,6 @@ def way_for(processor: Processor, bits: int, rounds_data: bool) -> tuple[Arithme
     lanes, name = vectors.lanes, "float32_lookup" if vectors.lanes == 16 and bits == 4 else "float32"
     if rounds_data and unit is not None and (unit.group == 4 or bits <= 4):
         lanes, name = unit.lanes, "int8_dot" if unit.group == 4 else "int8_pairs"
-    return WAYS[name], lanes, _MANY_ROWS if vectors.registers >= 2 * _MANY_ROWS + 8 else _MANY_ROWS // 2
+    # Totals of floats, which are added to once a block, may wait in memory.
+    has_room = vectors.registers >= 2 * _MANY_ROWS + 8 or WAYS[name].numbers == "float32"
+    return WAYS[name], lanes, _MANY_ROWS if has_room else _MANY_ROWS // 2

@@ -30,6 +30,7 @@ __all__ = ["PAIRS", "IntegerPairs", "pairs_of"]
 
 _MOST = 128  # times 255 is within int16
 _GROUP = 4
+_STEPS = 16  # of how many groups there are twice, beside those that there are once
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class IntegerPairs(IntegerGroups):
 
     def extras_of(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> int:
         _, has_rest = self._split(weight, whole)
-        return int(has_rest.sum(axis=1).max(initial=0))
+        step = -(-weight.groups // _STEPS)  # so that layers of one shape have one kernel
+        return -(-int(has_rest.sum(axis=1).max(initial=0)) // step) * step
 
     def arranged(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         (within, rest), has_rest = self._split(weight, whole)
