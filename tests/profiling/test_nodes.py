@@ -52,7 +52,7 @@ def test_kernels_name_the_nodes_that_they_were_made_of(target: str) -> None:
     assert {name for row in kernels for name in row["Nodes"].split(", ")} == {
         *("conv0", "act0", "conv1", "act1", "conv2", "act2", "end")
     }
-    # Each layer is told apart, though kernels of layers that are alike are one. A processor may take several for a layer.
+    # Each layer is told apart, though kernels of layers that are alike are one; some processors take two for a layer.
     whole = list(dict.fromkeys(each for each in nodes_in(report) if "conv" in each and "act" in each))
     assert whole[:2] == ["conv0, act0", "conv1, act1"]
     rows = report.table(by_node=True, columns=["Name", "Count"]).splitlines()
