@@ -157,7 +157,7 @@ def _reads(region: tirx.BufferRegion, var: tirx.Var) -> bool:
 
 
 def _lanes(width: int, most: int) -> int:
-    """Return how many elements of an axis to keep at once: whole registers if they divide it, else one, or a part of it.
+    """Return how many elements of an axis to keep at once: whole registers if they divide it, else one or a part of it.
 
     More than one register and no whole number of them would be cut into pieces of every size. Of a long axis the last
     register begins earlier, and computes some elements again.
