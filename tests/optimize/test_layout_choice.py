@@ -42,6 +42,11 @@ def test_results_are_turned_too() -> None:
     assert kept(relay.Tuple([relay.nn.conv1d(x, weight)]), AVX2) == 1
 
 
+def test_a_channel_that_would_not_fill_a_block_stays() -> None:
+    x, weight = relay.var("x", shape=(1, 1, 16000)), relay.const(np.ones((1, 1, 256), "float32"))
+    assert kept(relay.nn.conv1d(x, weight, strides=2), AVX2) == 1
+
+
 @pytest.mark.parametrize("processor", [AVX2, AVX512])
 def test_sums_that_are_most_of_the_work_go_last(processor: Processor) -> None:
     assert kept(conv(relay.var("x", shape=(1, 256, 14, 14)), 256, 256, 3), processor) == 0
