@@ -184,9 +184,8 @@ def _encoding_of(product: ConstantProduct, weight: np.ndarray[Any, Any], unit: I
 def is_worth_it(packed: PackedWeight, unit: IntegerUnit, parts: int) -> bool:
     """Say whether the unit computes an output position sooner than float32 products, where those are exact, would."""
     if packed.encoding.is_depthwise:
-        # A column of the window is one product, of as many rows as a group has. Measured, products of two rows gain
-        # where vectors are long, and lose a little where they are short.
-        return packed.product.kernel[0] > 1 and (unit.group == 4 or unit.registers >= 32)
+        # A column of the window is one product, of as many rows as a group has.
+        return packed.product.kernel[0] > 1
     products = prod(packed.product.kernel) * packed.product.channels * packed.product.units
     faster = 12 if unit.has_tiles else 3 if unit.group == 4 else 1.1 if unit.registers > 16 else 1.6
     return packed.products * parts <= products * faster
