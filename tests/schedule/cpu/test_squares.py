@@ -45,27 +45,33 @@ def test_transposes_of_every_type(dtype: str, is_known: bool) -> None:
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "any size"])
 def test_what_is_computed_of_transposed_elements(is_known: bool) -> None:
-    """Beside one that lies across, operands lie along, or are a row or a column; two may lie across."""
+    """Beside one that lies across, operands lie along, or are a row, a column or a number; two may lie across."""
 
-    def result(x: Expr, y: Expr, row: Expr) -> Expr:
+    def result(x: Expr, y: Expr, row: Expr, scale: Expr) -> Expr:
         turned = relay.transpose(x, (0, 2, 1))
         return relay.Tuple(
             [
                 relay.cast(relay.tanh(turned + row) * y, "float16"),
                 turned * relay.transpose(relay.exp(x), (0, 2, 1)),
                 relay.concatenate([turned, y], 2),
+                turned * relay.sqrt(scale),
             ]
         )
 
-    shapes = (3, 20, 37), (3, 37, 20), (37, 1)
-    names = zip("xyr", shapes, strict=True)
-    inputs = [relay.var(n, shape=s if is_known or n == "r" else (relay.Any(), *s[1:])) for n, s in names]
+    shapes = (3, 20, 37), (3, 37, 20), (37, 1), ()
+    names = zip("xyrs", shapes, strict=True)
+    inputs = [relay.var(n, shape=s if is_known or n in "rs" else (relay.Any(), *s[1:])) for n, s in names]
     module = tvm.IRModule({"main": relay.Function(inputs, result(*inputs))})
-    x, y, row = (np.random.default_rng(0).normal(size=shape).astype("float32") for shape in shapes)
+    x, y, row, scale = (np.float32(np.abs(np.random.default_rng(0).normal(size=shape))) for shape in shapes)
     turned = x.transpose(0, 2, 1)
-    expected = np.tanh(turned + row) * y, turned * np.exp(turned), np.concatenate([turned, y], 2)
-    found = vmkit.VirtualMachine(vmkit.compile(module, "native"), "cpu").run(x, y, row)
-    for actual, each, rtol in zip(found, expected, (2e-3, 1e-5, 0), strict=True):
+    expected = (
+        np.tanh(turned + row) * y,
+        turned * np.exp(turned),
+        np.concatenate([turned, y], 2),
+        turned * np.sqrt(scale),
+    )
+    found = vmkit.VirtualMachine(vmkit.compile(module, "native"), "cpu").run(x, y, row, scale)
+    for actual, each, rtol in zip(found, expected, (2e-3, 1e-5, 0, 1e-6), strict=True):
         np.testing.assert_allclose(actual.numpy(), each, rtol=rtol, atol=1e-6)
 
 
