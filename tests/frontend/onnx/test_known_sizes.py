@@ -57,6 +57,18 @@ def test_split_heads_and_join_them_again() -> None:
     assert str(compiled.module["main"].checked_type.ret_type) == "Tensor[(n, t, 4), float32]"
 
 
+def test_sizes_are_split_and_joined_in_another_order() -> None:
+    nodes = [
+        node("Shape", "x", "shape"),
+        node("Add", "shape shape", "double"),
+        node("Split", "double", "a b c", axis=0),
+        node("Concat", "b c a", "target", axis=0),
+        node("Expand", "one target", "y"),
+    ]
+    compiled = check_folded(nodes, {"one": np.ones((1, 1, 1), "float32")})
+    assert str(compiled.module["main"].checked_type.ret_type) == "Tensor[(t * 2, 8, n * 2), float32]"
+
+
 def test_expand_to_the_shape_of_another_tensor() -> None:
     nodes = [node("Shape", "x", "shape"), node("Expand", "bias shape", "y")]
     check_folded(nodes, {"bias": array(4)})

@@ -55,8 +55,8 @@ def fold_constants(
 
 def fold_symbolic(
     node: onnx.NodeProto, version: int, values: Sequence[np.ndarray | None], dtypes: Sequence[str | None]
-) -> Expr | None:
-    """Return the value of a node of the ONNX domain whose inputs are known, some of them with symbols.
+) -> list[Expr] | None:
+    """Return the outputs of a node of the ONNX domain whose inputs are known, some of them with symbols.
 
     Parameters
     ----------
@@ -65,11 +65,23 @@ def fold_symbolic(
 
     Returns
     -------
-    Expr or None
+    list of Expr or None
         None when the node has to be computed at run time.
     """
-    if sum(v.size for v in values if v is not None) > _LIMIT:
-        return None
+    if node.op_type in _MOVES:
+        return None if _is_large(values) else _move(node, version, values, dtypes)
+    made = None if _is_large(values) else _computed(node, version, values, dtypes)
+    return None if made is None else [made]
+
+
+def _is_large(values: Sequence[np.ndarray | None]) -> bool:
+    return sum(v.size for v in values if v is not None) > _LIMIT
+
+
+def _computed(
+    node: onnx.NodeProto, version: int, values: Sequence[np.ndarray | None], dtypes: Sequence[str | None]
+) -> Expr | None:
+    """Return the one output of a node that does more than move elements."""
     attributes = Attributes(node)
     first = values[0]
     assert first is not None, "an operator that is folded here has its first input"
@@ -79,8 +91,6 @@ def fold_symbolic(
         return _elementwise(node, values, dtypes, attributes)
     if node.op_type in _REDUCTIONS:
         return _reduction(node, values, dtypes, attributes, version)
-    if node.op_type in _MOVES:
-        return _move(node, version, values, dtypes)
     if node.op_type == "Range":
         return _range(values, dtypes)
     if node.op_type == "Size":
@@ -114,7 +124,7 @@ _MOVES = {
 _MOVED = {"Concat": None, "ScatterElements": (0, 2), "ScatterND": (0, 2)}
 
 
-def _move(node: onnx.NodeProto, version: int, values: Sequence[Any], dtypes: Sequence[str | None]) -> Expr | None:
+def _move(node: onnx.NodeProto, version: int, values: Sequence[Any], dtypes: Sequence[str | None]) -> list[Expr] | None:
     """Let the reference implementation move positions in a pool of elements, and look the elements up afterwards."""
     moved = _MOVED.get(node.op_type, (0,))
     pool: list[Any] = []
@@ -130,11 +140,16 @@ def _move(node: onnx.NodeProto, version: int, values: Sequence[Any], dtypes: Seq
         else:
             positions.append(value)
     results = evaluate(node, version, positions)
-    if results is None or len(results) != 1:
+    if results is None or len(results) != len(node.output):
         return None
-    picked = np.empty(results[0].size, dtype=object)
-    picked[:] = [pool[i] for i in results[0].ravel().tolist()]
-    return sizes(picked.reshape(results[0].shape), str(dtypes[moved[0] if moved else 0]))
+    return [_picked(r, pool, str(dtypes[moved[0] if moved else 0])) for r in results]
+
+
+def _picked(positions: np.ndarray, pool: Sequence[Any], dtype: str) -> Expr:
+    """Return the elements of a pool at positions."""
+    picked = np.empty(positions.size, dtype=object)
+    picked[:] = [pool[i] for i in positions.ravel().tolist()]
+    return sizes(picked.reshape(positions.shape), dtype)
 
 
 # -- arithmetic

@@ -183,9 +183,9 @@ class ModelImporter:
             if function is not None:
                 return self.called(function, node, inputs, scope)
             if domain == "":
-                folded = self.symbolic_value(node, version, inputs)
-                if folded is not None:
-                    return [self.in_ranges(folded)]
+                values = self.symbolic_values(node, version, inputs)
+                if values is not None:
+                    return [self.in_ranges(v) for v in values]
             part = None
             require_elements(domain, node.op_type, version, inputs)
             if domain == "":
@@ -286,7 +286,7 @@ class ModelImporter:
             return self.param_values[expr]
         return known_value(expr)
 
-    def symbolic_value(self, node: onnx.NodeProto, version: int, inputs: Sequence[Expr | None]) -> Expr | None:
+    def symbolic_values(self, node: onnx.NodeProto, version: int, inputs: Sequence[Expr | None]) -> list[Expr] | None:
         if not any(is_symbolic(i) for i in inputs if i is not None):
             return None
         values = [None if i is None else self.known(i) for i in inputs]

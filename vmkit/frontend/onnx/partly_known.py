@@ -60,7 +60,10 @@ class PartlyKnown:
             return None, None
         if not moves and any(self._holds(v, self._numbers) for v in values if v is not None):
             return None, None
-        made = fold_symbolic(node, version, values, [None if i is None else i.checked_type.dtype for i in inputs])
+        if len(node.output) != 1:
+            return None, None
+        outputs = fold_symbolic(node, version, values, [None if i is None else i.checked_type.dtype for i in inputs])
+        made = None if outputs is None else outputs[0]
         value = known_value(made)
         if value is not None and self._holds(value, self._sizes | self._numbers):
             return None, value

@@ -62,6 +62,21 @@ def test_depth_becomes_space_again(mode: str) -> None:
     np.testing.assert_array_equal(deep, blocks.reshape(2, 12, 2, 3))
 
 
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_depth_and_space_of_sizes_that_only_the_run_knows(mode: str) -> None:
+    inputs = {"x": (["n", 4, "h", "w"], "float32"), "pads": ([8], "int64")}
+    nodes = [
+        node("Pad", "x pads", "wide"),
+        node("DepthToSpace", "wide", "a", blocksize=2, mode=mode),
+        node("SpaceToDepth", "wide", "b", blocksize=2),
+    ]
+    check(
+        model(nodes, inputs, "a b", opset=13),
+        {"x": array(1, 4, 2, 3), "pads": vector(0, 0, 0, 0, 0, 0, 0, 1)},
+        {"x": array(2, 4, 5, 3), "pads": vector(0, 4, 1, 2, 1, 0, 0, 1)},
+    )
+
+
 def test_dimensions_of_1_at_axes_that_are_read() -> None:
     inputs = {"x": (["n", 3, 1, 4], "float32"), "one": ([1], "int64"), "two": ([2], "int64")}
     nodes = [node("Squeeze", "x one", "a"), node("Unsqueeze", "x one", "b"), node("Unsqueeze", "x two", "c")]

@@ -293,6 +293,13 @@ def _broadcast_target(ctx: Context, x: Expr, shape: Expr) -> Expr:
 def depth_to_space(ctx: Context, x: Expr, *, blocksize: int, mode: str = "DCR") -> Expr:
     n, c, h, w = ctx.shape(x)
     depth = dims.floordiv(c, blocksize * blocksize)
+    if any(dims.is_any(d) for d in (n, c, h, w)):
+        # Sizes that only the run knows are copied, split and joined where they are: here c, in two steps.
+        part = [0, -4, -1, blocksize, -2] if mode == "CRD" else [0, -4, blocksize, -1, -2]
+        again = [0, -4, -1, blocksize, -2] if mode == "CRD" else [0, 0, -4, blocksize, -1, -2]
+        apart = relay.reshape(relay.reshape(x, part), again)
+        moved = relay.transpose(apart, [0, 1, 4, 2, 5, 3] if mode == "CRD" else [0, 3, 4, 1, 5, 2])
+        return relay.reshape(moved, [0, 0, -3, -3])
     if mode == "CRD":
         parts, order = [n, depth, blocksize, blocksize, h, w], [0, 1, 4, 2, 5, 3]
     else:
@@ -307,6 +314,10 @@ def space_to_depth(ctx: Context, x: Expr, *, blocksize: int, mode: str = "DCR") 
         ctx.fail(f"mode is {mode!r}; it is DCR or CRD")
     order = [0, 3, 5, 1, 2, 4] if mode == "DCR" else [0, 1, 3, 5, 2, 4]
     n, c, h, w = ctx.shape(x)
+    if any(dims.is_any(d) for d in (n, c, h, w)):
+        apart = relay.reshape(x, [0, 0, -4, -1, blocksize, -4, -1, blocksize])
+        joined = relay.reshape(relay.transpose(apart, order), [0, -3, -2])
+        return relay.reshape(joined, [0, -3, -2])
     rows, columns = dims.floordiv(h, blocksize), dims.floordiv(w, blocksize)
     moved = relay.transpose(to_shape(x, [n, c, rows, blocksize, columns, blocksize]), order)
     return to_shape(moved, [n, dims.mul(c, blocksize * blocksize), rows, columns])
