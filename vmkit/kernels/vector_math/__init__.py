@@ -45,6 +45,7 @@ _FUNCTIONS: dict[str, Callable[..., tirx.Expr]] = {
 }
 
 _OF_DOUBLES: dict[str, Callable[..., tirx.Expr]] = {"tirx.tanh": doubles.tanh}
+_OF = {"float32": _FUNCTIONS, "float64": _OF_DOUBLES}
 
 
 def with_vector_math(function: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -57,7 +58,8 @@ def _replaced(call: tvm.ir.Call) -> tirx.Expr:
     if name == "tirx.call_pure_extern":
         name, *arguments = arguments
         name = str(getattr(name, "value", name))
-    known = {"float32": _FUNCTIONS, "float64": _OF_DOUBLES}.get(str(call.ty.dtype), {})
+    # A call may return a pointer, which is of no data type.
+    known = _OF.get(str(getattr(call.ty, "dtype", "")), {})
     if name not in known:
         return call
     # TVM inlines what is named here, ten times and more: a function of a function would grow out of bounds.
