@@ -31,12 +31,14 @@ def from_tflite(path: Path) -> tvm.IRModule:
     tflite = needed("tflite", "tflite", f"{path.name}: a TFLite file")
     from tvm.relax.frontend.tflite import from_tflite as imported
 
+    from .tflite_converter import Converter
+
     data = path.read_bytes()
     if data[4:8] != _IDENTIFIER:
         raise ModelError(f"{path.name} is no TFLite model: it has {data[4:8]!r} where such a file has {_IDENTIFIER!r}")
     try:
         model = tflite.Model.GetRootAsModel(data, 0)
-        module = imported(model)
+        module = imported(model, op_converter=Converter)
     except NotImplementedError as error:
         raise UnsupportedOperatorError(f"{path.name}: TVM's importer cannot convert it: {error}") from error
     except Exception as error:
