@@ -57,7 +57,7 @@ def _replaced(call: tvm.ir.Call) -> tirx.Expr:
     if name == "tirx.call_pure_extern":
         name, *arguments = arguments
         name = str(getattr(name, "value", name))
-    known = {"float32": _FUNCTIONS, "float64": _OF_DOUBLES}.get(str(call.ty.dtype), {})
+    known = {"float32": _FUNCTIONS, "float64": _OF_DOUBLES}.get(str(getattr(call.ty, "dtype", "")), {})
     if name not in known:
         return call
     # TVM inlines what is named here, ten times and more: a function of a function would grow out of bounds.

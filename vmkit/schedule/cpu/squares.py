@@ -83,6 +83,8 @@ def _shifted(
 
 def _is_across(load: TensorLoad, row: tirx.Var, lane: tirx.Var) -> bool:
     """Say whether a load goes along its tensor with the rows of a square, and from line to line with the lanes."""
+    if not load.indices:
+        return False
     *far, index = _places(load)
     return stride(index, row) == 1 and not uses(index, lane) and not any(uses(each, row) for each in far)
 
