@@ -18,6 +18,10 @@ for _rows, _inner, _columns in ((1, 768, 3072), (8, 512, 512), (64, 64, 64), (12
     )
     _bytes = integers(_inner, _columns, low=-128, high=128, dtype="int8")
     case("MatMulInteger", integers(_rows, _inner, high=256, dtype="uint8"), label=_label, constants={1: _bytes})
+for _rows, _inner, _columns in ((1, 768, 768), (8, 512, 512), (128, 256, 128), (65, 63, 33)):
+    _label = f"of two inputs, {_rows}x{_inner}x{_columns}"
+    _factors = [integers(*_shape, high=256, dtype="uint8") for _shape in ((_rows, _inner), (_inner, _columns))]
+    case("MatMulInteger", *_factors, label=_label)
 case("MatMul", floats(12, 128, 64), floats(12, 64, 128), label="of 12, 128x64x128")
 case("MatMul", floats(128, 256), floats(256, 128), label="of two inputs, 128x256x128", free=())
 case("Einsum", floats(8, 64, 32), floats(8, 32, 64), label="bij,bjk->bik", equation="bij,bjk->bik")

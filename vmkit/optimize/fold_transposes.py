@@ -8,7 +8,7 @@ from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..relay.transform.simplify.layouts import permutation
 
-__all__ = ["FoldTransposes"]
+__all__ = ["FoldTransposes", "untransposed"]
 
 
 @relay_pass(opt_level=1)
@@ -34,7 +34,7 @@ def _folded(node: RelayExpr) -> RelayExpr:
             is_swapped = (node.attrs.transpose_a, node.attrs.transpose_b)
         case _:
             return node
-    sources = [_untransposed(arg) for arg in node.args]
+    sources = [untransposed(arg) for arg in node.args]
     if all(source is None for source in sources):
         return node
     operands = [arg if source is None else source for arg, source in zip(node.args, sources, strict=True)]
@@ -54,7 +54,7 @@ def _shape_before(shape: Call) -> Call:
     return build("take", build("shape_of", moved.args[0], dtype=shape.attrs.dtype), const(axes, "int64"), axis=0)
 
 
-def _untransposed(arg: Expr) -> Expr | None:
+def untransposed(arg: Expr) -> Expr | None:
     """Return what an operand is the transpose of, its last two axes exchanged; None of any other."""
     if not is_call(arg, "transpose"):
         return None
