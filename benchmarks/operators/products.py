@@ -25,6 +25,8 @@ for _rows, _inner, _columns in ((1, 768, 768), (8, 512, 512), (128, 256, 128), (
 case("MatMul", floats(12, 128, 64), floats(12, 64, 128), label="of 12, 128x64x128")
 case("MatMul", floats(128, 256), floats(256, 128), label="of two inputs, 128x256x128", free=())
 case("Einsum", floats(8, 64, 32), floats(8, 32, 64), label="bij,bjk->bik", equation="bij,bjk->bik")
+case("Einsum", floats(64, 64), floats(64, 64), floats(64, 64), label="ij,jk,kl->il", equation="ij,jk,kl->il")
+case("Einsum", *[floats(8, 24, 24)] * 3, label="bij,bjk,bkl->bil", equation="bij,bjk,bkl->bil")
 
 for _in, _out, _kernel, _stride, _size, _groups in (
     *((64, 64, 3, 1, 56, 1), (256, 256, 3, 1, 14, 1), (64, 128, 3, 2, 56, 1), (3, 64, 7, 2, 224, 1)),
