@@ -23,6 +23,9 @@ for _rows, _inner, _columns in ((1, 768, 768), (8, 512, 512), (128, 256, 128), (
     _factors = [integers(*_shape, high=256, dtype="uint8") for _shape in ((_rows, _inner), (_inner, _columns))]
     case("MatMulInteger", *_factors, label=_label)
 case("MatMul", floats(12, 128, 64), floats(12, 64, 128), label="of 12, 128x64x128")
+for _count, *_sizes in ((1000, 64, 64, 3), (1000, 64, 3, 64), (512, 49, 32, 49)):
+    _factors = [floats(_count, *_sizes[:2]), floats(_count, *_sizes[1:])]
+    case("MatMul", *_factors, label=f"of {_count}, {'x'.join(map(str, _sizes))}")
 case("MatMul", floats(128, 256), floats(256, 128), label="of two inputs, 128x256x128", free=())
 case("Einsum", floats(8, 64, 32), floats(8, 32, 64), label="bij,bjk->bik", equation="bij,bjk->bik")
 case("Einsum", floats(64, 64), floats(64, 64), floats(64, 64), label="ij,jk,kl->il", equation="ij,jk,kl->il")

@@ -22,6 +22,7 @@ SYMBOLS = {name: tirx.Var(name, "int64") for name in "bmnk"}
 
 FORMS = [(a, b) for a in (False, True) for b in (False, True)]
 SIZES = [(2, 33, 45, 19), (1, 1, 37, 5), (3, 7, 100, 64), (1, 64, 70, 33), (2, 5, 4, 1), (1, 9, 12, 24)]
+SIZES += [(3, 70, 3, 33), (2, 5, 2, 9), (1, 64, 3, 64)]  # fewer columns than are worth vectors
 FROM_MEMORY = (1, 1, 2068, 131)  # a matrix that is read in whole rows
 
 
@@ -92,6 +93,13 @@ def test_sizes_known_at_run_time_only_are_any(form: tuple[bool, bool], unknown: 
     run = built(kernel(form, axes, is_fused=True))
     for each in itertools.product(*(sizes[name] if name in unknown else [size] for name, size in named.items())):
         check(run, form, each, is_fused=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_vectors_go_along_rows_where_columns_are_few(form: tuple[bool, bool]) -> None:
+    run = built(kernel(form, (SYMBOLS["b"], SYMBOLS["m"], 3, SYMBOLS["k"]), is_fused=True))
+    for b, m, k in itertools.product([0, 2], [0, 1, 3, 4, 15, 16, 50], [0, 1, 16, 37]):
+        check(run, form, (b, m, 3, k), is_fused=True)
 
 
 def test_what_is_not_finite_stays_in_its_own_column() -> None:

@@ -172,9 +172,18 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
         return None
     factors = factors_of(node)
     sizes = [_int64(v.dom.extent) for v in node.iter_vars]
-    column = next((a for a in reversed(range(found.spatial)) if known(sizes[a]) != 1), None)
-    if factors is None or column is None or (known(sizes[column]) or _LEAST) < _LEAST:
+    several = [a for a in reversed(range(found.spatial)) if known(sizes[a]) != 1]
+    if factors is None or not several:
         return None
+    column, *others = several
+    if (known(sizes[column]) or _LEAST) < _LEAST:
+        # Vectors of so few columns would be mostly empty: they go along the rows, if there are more of those.
+        other = next(
+            (a for a in others if not _share(factors, node.iter_vars[a].var, node.iter_vars[column].var)), None
+        )
+        if other is None or (known(sizes[other]) or _LEAST) < _LEAST:
+            return None
+        column = other
     *axes, inner = [v.var for v in node.iter_vars]
     left, right = factors if _has(factors[1], axes[column]) else factors[::-1]
     if _has(left, axes[column]) or not _has(right, axes[column]):
@@ -187,6 +196,11 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     of_left = [a for a in range(found.spatial) if _has(left, axes[a]) and not _has(right, axes[a])]
     row = next((a for a in reversed(of_left) if known(sizes[a]) != 1), None)
     return _Kernel(found, row, column, left, right, sizes, _is_along(left, inner), is_transposed)
+
+
+def _share(factors: tuple[TensorLoad, TensorLoad], one: tirx.Var, other: tirx.Var) -> bool:
+    """Say whether an operand depends on two axes, of which no product has one as its rows and the other as columns."""
+    return any(_has(load, one) and _has(load, other) for load in factors)
 
 
 def _has(load: TensorLoad, var: tirx.Var) -> bool:
