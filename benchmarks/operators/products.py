@@ -23,6 +23,9 @@ for _rows, _inner, _columns in ((1, 768, 768), (8, 512, 512), (128, 256, 128), (
     _factors = [integers(*_shape, high=256, dtype="uint8") for _shape in ((_rows, _inner), (_inner, _columns))]
     case("MatMulInteger", *_factors, label=_label)
 case("MatMul", floats(12, 128, 64), floats(12, 64, 128), label="of 12, 128x64x128")
+for _rows in (1, 64):
+    _label = f"transA, {_rows}x512x512"
+    case("Gemm", floats(512, _rows), label=_label, transA=1, constants={1: floats(512, 512)}, free=())
 for _count, *_sizes in ((1000, 64, 64, 3), (1000, 64, 3, 64), (512, 49, 32, 49)):
     _factors = [floats(_count, *_sizes[:2]), floats(_count, *_sizes[1:])]
     case("MatMul", *_factors, label=f"of {_count}, {'x'.join(map(str, _sizes))}")

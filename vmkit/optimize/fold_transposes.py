@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from ..relay.ir import Call, Expr, Op, RelayExpr, const, is_call
+from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const, is_call
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..relay.transform.simplify.layouts import permutation
 
 __all__ = ["FoldTransposes", "untransposed"]
+
+_PACKED = 4  # the least units that make a block of a packed weight, of which there are several
 
 
 @relay_pass(opt_level=1)
@@ -28,6 +30,8 @@ def _folded(node: RelayExpr) -> RelayExpr:
     match node.op.name:
         case "shape_of":
             return _shape_before(node)
+        case "nn.dense" if isinstance(node.args[1], Constant) and node.args[1].checked_type.shape[0] % _PACKED == 0:
+            return node  # its weight will be packed, which is worth more than the copy of the data
         case "nn.dense":
             is_swapped = (False, True)
         case "nn.matmul" | "nn.batch_matmul":

@@ -11,6 +11,7 @@ from ...target.vectors import VectorUnit
 __all__ = ["MOST_VECTORS", "factors_of", "fits", "tile_size"]
 
 MOST_VECTORS = 8  # of columns in a tile
+_LOAD = 0.6  # cycles of a load where there is not more to multiply: two go side by side, if not always
 
 
 def factors_of(node: s_tir.SBlock) -> tuple[TensorLoad, TensorLoad] | None:
@@ -41,7 +42,7 @@ def tile_size(
         r, v = size
         tiles_down = 1 / r if rows is None else -(-rows // r)
         tiles_across = 1 / v if columns is None else -(-columns // (lanes * v))
-        cycles = max(r * v / 2, (r + v) / 2, latency) + 0.5
+        cycles = max(r * v / 2, (r + v) * _LOAD, latency) + 0.5
         return tiles_down * tiles_across * cycles, r + v, -v
 
     most_rows, most_vectors = rows or unit.registers, -(-(columns or MOST_VECTORS * lanes) // lanes)
