@@ -23,6 +23,10 @@ for _rows, _inner, _columns in ((1, 768, 768), (8, 512, 512), (128, 256, 128), (
     _factors = [integers(*_shape, high=256, dtype="uint8") for _shape in ((_rows, _inner), (_inner, _columns))]
     case("MatMulInteger", *_factors, label=_label)
 case("MatMul", floats(12, 128, 64), floats(12, 64, 128), label="of 12, 128x64x128")
+for _rows, _inner, _columns in ((64, 64, 64), (1, 512, 512), (255, 127, 129)):
+    _label, _doubles = f"{_rows}x{_inner}x{_columns}", floats(_inner, _columns, dtype="float64")
+    case("MatMul", floats(_rows, _inner, dtype="float64"), label=f"{_label} float64", constants={1: _doubles})
+    case("MatMul", floats(_rows, _inner, dtype="float64"), _doubles, label=f"of two inputs, {_label} float64")
 for _rows in (1, 64):
     _label = f"transA, {_rows}x512x512"
     case("Gemm", floats(512, _rows), label=_label, transA=1, constants={1: floats(512, 512)}, free=())
