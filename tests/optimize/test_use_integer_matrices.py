@@ -118,3 +118,9 @@ def test_every_unit_has_the_instruction(cpu: str) -> None:
     unit = integer_unit(canonical_target(target).primary)
     assert unit is not None and NAME in operators(function, unit)
     vmkit.compile(function, target)
+
+
+def test_operators_of_several_results_stay() -> None:
+    x = relay.var("x", shape=(5, 9), dtype="int32")
+    found = operators(relay.Function([x], relay.topk(x, k=2, ret_type="both").astuple()), IntegerUnit(8, 2, 16))
+    assert found == ["topk"]

@@ -36,7 +36,7 @@ def UseIntegerMatrices(unit: IntegerUnit = VECTORS) -> ModuleTransform:
 
 
 def _chosen(node: RelayExpr, unit: IntegerUnit) -> RelayExpr:
-    if not (isinstance(node, Call) and isinstance(node.op, Op)) or type_of(node).dtype != "int32":
+    if not (isinstance(node, Call) and isinstance(node.op, Op)):
         return node
     match node.op.name:
         case "nn.dense":
@@ -45,6 +45,8 @@ def _chosen(node: RelayExpr, unit: IntegerUnit) -> RelayExpr:
             are_turned = (node.attrs.transpose_a, node.attrs.transpose_b)
         case _:
             return node
+    if type_of(node).dtype != "int32":
+        return node
     rank, columns = len(type_of(node).shape), type_of(node).shape[-1]
     if rank > 3 or (isinstance(columns, int) and columns < _LEAST) or known_integers(node.args[1]) is not None:
         return node
