@@ -190,8 +190,8 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
         other = next(
             (a for a in others if not _share(factors, node.iter_vars[a].var, node.iter_vars[column].var)), None
         )
-        if other is None or (known(sizes[other]) or _LEAST) < _LEAST:
-            return None
+        if other is None or (known(sizes[other]) or 1) < _LEAST:
+            return None  # of rows that are known at run time only there may be one
         column = other
     *axes, inner = [v.var for v in node.iter_vars]
     left, right = factors if _has(factors[1], axes[column]) else factors[::-1]
