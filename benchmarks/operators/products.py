@@ -18,9 +18,25 @@ for _rows, _inner, _columns in ((1, 768, 3072), (8, 512, 512), (64, 64, 64), (12
     )
     _bytes = integers(_inner, _columns, low=-128, high=128, dtype="int8")
     case("MatMulInteger", integers(_rows, _inner, high=256, dtype="uint8"), label=_label, constants={1: _bytes})
+for _rows, _inner, _columns in ((1, 768, 768), (8, 512, 512), (128, 256, 128), (65, 63, 33)):
+    _label = f"of two inputs, {_rows}x{_inner}x{_columns}"
+    _factors = [integers(*_shape, high=256, dtype="uint8") for _shape in ((_rows, _inner), (_inner, _columns))]
+    case("MatMulInteger", *_factors, label=_label)
 case("MatMul", floats(12, 128, 64), floats(12, 64, 128), label="of 12, 128x64x128")
+for _rows, _inner, _columns in ((64, 64, 64), (1, 512, 512), (255, 127, 129)):
+    _label, _doubles = f"{_rows}x{_inner}x{_columns}", floats(_inner, _columns, dtype="float64")
+    case("MatMul", floats(_rows, _inner, dtype="float64"), label=f"{_label} float64", constants={1: _doubles})
+    case("MatMul", floats(_rows, _inner, dtype="float64"), _doubles, label=f"of two inputs, {_label} float64")
+for _rows in (1, 64):
+    _label = f"transA, {_rows}x512x512"
+    case("Gemm", floats(512, _rows), label=_label, transA=1, constants={1: floats(512, 512)}, free=())
+for _count, *_sizes in ((1000, 64, 64, 3), (1000, 64, 3, 64), (512, 49, 32, 49)):
+    _factors = [floats(_count, *_sizes[:2]), floats(_count, *_sizes[1:])]
+    case("MatMul", *_factors, label=f"of {_count}, {'x'.join(map(str, _sizes))}")
 case("MatMul", floats(128, 256), floats(256, 128), label="of two inputs, 128x256x128", free=())
 case("Einsum", floats(8, 64, 32), floats(8, 32, 64), label="bij,bjk->bik", equation="bij,bjk->bik")
+case("Einsum", floats(64, 64), floats(64, 64), floats(64, 64), label="ij,jk,kl->il", equation="ij,jk,kl->il")
+case("Einsum", *[floats(8, 24, 24)] * 3, label="bij,bjk,bkl->bil", equation="bij,bjk,bkl->bil")
 
 for _in, _out, _kernel, _stride, _size, _groups in (
     *((64, 64, 3, 1, 56, 1), (256, 256, 3, 1, 14, 1), (64, 128, 3, 2, 56, 1), (3, 64, 7, 2, 224, 1)),

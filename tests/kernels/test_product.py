@@ -22,6 +22,7 @@ SYMBOLS = {name: tirx.Var(name, "int64") for name in "bmnk"}
 
 FORMS = [(a, b) for a in (False, True) for b in (False, True)]
 SIZES = [(2, 33, 45, 19), (1, 1, 37, 5), (3, 7, 100, 64), (1, 64, 70, 33), (2, 5, 4, 1), (1, 9, 12, 24)]
+SIZES += [(3, 70, 3, 33), (2, 5, 2, 9), (1, 64, 3, 64)]  # fewer columns than are worth vectors
 FROM_MEMORY = (1, 1, 2068, 131)  # a matrix that is read in whole rows
 
 
@@ -38,11 +39,11 @@ def operands(form: tuple[bool, bool], sizes: tuple[int, int, int, int]) -> tuple
     return left, right, np.matmul(x.astype("float64"), y.astype("float64"))
 
 
-def kernel(form: tuple[bool, bool], sizes: tuple[Any, ...], is_fused: bool) -> tirx.PrimFunc:
+def kernel(form: tuple[bool, bool], sizes: tuple[Any, ...], is_fused: bool, dtype: str = "float32") -> tirx.PrimFunc:
     """Return a plain product, or half of it with a bias and an activation."""
     b, m, n, k = sizes
-    x = te.placeholder((b, k, m) if form[0] else (b, m, k), name="x")
-    y = te.placeholder((b, n, k) if form[1] else (b, k, n), name="y")
+    x = te.placeholder((b, k, m) if form[0] else (b, m, k), name="x", dtype=dtype)
+    y = te.placeholder((b, n, k) if form[1] else (b, k, n), name="y", dtype=dtype)
     along = te.reduce_axis((0, k), name="along")
 
     def element(at: Any, i: Any, j: Any) -> Any:
@@ -52,7 +53,7 @@ def kernel(form: tuple[bool, bool], sizes: tuple[Any, ...], is_fused: bool) -> t
     made = te.compute((b, m, n), element)
     if not is_fused:
         return te.create_prim_func([x, y, made])
-    bias, half, zero = te.placeholder((n,), name="bias"), tirx.const(0.5, "float32"), tirx.const(0, "float32")
+    bias, half, zero = te.placeholder((n,), name="bias", dtype=dtype), tirx.const(0.5, dtype), tirx.const(0, dtype)
     done = te.compute((b, m, n), lambda at, i, j: tirx.Max(made[at, i, j] * half + bias[j], zero))
     return te.create_prim_func([x, y, bias, done])
 
@@ -66,14 +67,17 @@ def built(function: tirx.PrimFunc) -> Any:
     return tvm.compile(tvm.IRModule({"main": made}), target=TARGET)
 
 
-def check(run: Any, form: tuple[bool, bool], sizes: tuple[int, int, int, int], is_fused: bool) -> None:
+def check(
+    run: Any, form: tuple[bool, bool], sizes: tuple[int, int, int, int], is_fused: bool, dtype: str = "float32"
+) -> None:
     x, y, expected = operands(form, sizes)
     bias = [random(sizes[2])] if is_fused else []
     if is_fused:
         expected = np.maximum(expected * 0.5 + bias[0], 0)
-    out = tvm.runtime.tensor(np.full(expected.shape, np.nan, "float32"))
-    run["main"](*(tvm.runtime.tensor(v) for v in (x, y, *bias)), out)
-    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-4, atol=1e-4, err_msg=str(sizes))
+    out = tvm.runtime.tensor(np.full(expected.shape, np.nan, dtype))
+    run["main"](*(tvm.runtime.tensor(v.astype(dtype)) for v in (x, y, *bias)), out)
+    within = 1e-4 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(out.numpy(), expected, rtol=within, atol=within, err_msg=str(sizes))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -92,6 +96,22 @@ def test_sizes_known_at_run_time_only_are_any(form: tuple[bool, bool], unknown: 
     run = built(kernel(form, axes, is_fused=True))
     for each in itertools.product(*(sizes[name] if name in unknown else [size] for name, size in named.items())):
         check(run, form, each, is_fused=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_vectors_go_along_rows_where_columns_are_few(form: tuple[bool, bool]) -> None:
+    run = built(kernel(form, (SYMBOLS["b"], 50, 3, SYMBOLS["k"]), is_fused=True))
+    for b, k in itertools.product([0, 2], [0, 1, 16, 37]):
+        check(run, form, (b, 50, 3, k), is_fused=True)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_doubles_have_vectors_of_half_as_many(form: tuple[bool, bool]) -> None:
+    for sizes in SIZES:
+        check(built(kernel(form, sizes, True, "float64")), form, sizes, True, "float64")
+    run = built(kernel(form, tuple(SYMBOLS.values()), True, "float64"))
+    for m, n, k in itertools.product([0, 1, 3, 4, 13], [0, 1, 3, 4, 16, 33], [0, 1, 15, 16]):
+        check(run, form, (2, m, n, k), True, "float64")
 
 
 def test_what_is_not_finite_stays_in_its_own_column() -> None:

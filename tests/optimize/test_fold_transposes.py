@@ -49,6 +49,17 @@ def folded(variables: list[Any], body: Any) -> tvm.IRModule:
     return optimize.FoldTransposes()(transform.InferType()(mod))
 
 
+@pytest.mark.parametrize(("units", "operator"), [(8, "nn.dense"), (7, "nn.matmul")])
+def test_a_layer_whose_weight_will_be_packed_stays_one(units: int, operator: str) -> None:
+    x, weight = relay.var("x", shape=(6, n)), np.random.default_rng(units).standard_normal((units, 6)).astype("float32")
+    mod = folded([x], nn.dense(swapped(x), relay.const(weight)))
+    assert operators(mod)[-1] == operator
+    machine = vmkit.VirtualMachine(vmkit.compile(mod, "native"))
+    for rows in (1, 5):
+        value = np.random.default_rng(rows).standard_normal((6, rows)).astype("float32")
+        np.testing.assert_allclose(machine.run(value).numpy(), value.T @ weight.T, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_product_of_transposed_is_product_of_another_form(name: str) -> None:
     build, types, shapes, operator = PRODUCTS[name]

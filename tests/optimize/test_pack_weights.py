@@ -201,3 +201,13 @@ def dense_calls(mod: tvm.IRModule) -> list[Any]:
     return [
         e for e in post_order(mod["main"]) if getattr(getattr(e, "op", None), "name", "") == "nn.contrib_dense_pack"
     ]
+
+
+@pytest.mark.parametrize("units", [4, 24, 64])
+def test_dense_layers_of_doubles_have_blocks_of_as_many_vectors(units: int) -> None:
+    x, weight = relay.var("x", shape=(relay.Any(), 9), dtype="float64"), np.random.default_rng(units).random((units, 9))
+    function = relay.Function([x], relay.nn.dense(x, relay.const(weight)))
+    machine = vmkit.VirtualMachine(vmkit.compile(function, "native"))
+    for rows in (0, 1, 3, 6, 17):
+        value = np.random.default_rng(rows).random((rows, 9))
+        np.testing.assert_allclose(machine.run(value).numpy(), value @ weight.T, rtol=1e-13)

@@ -181,6 +181,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "FoldConstant", _cpu_or_gpu, _evaluator),
     PassRow(1, "UseSubpixel", _cpu, _lanes),
     PassRow(1, "IntegerProducts", _cpu_with_integer_unit, _integers),
+    PassRow(1, "UseIntegerMatrices", _cpu_with_integer_unit, _integers),
     PassRow(1, "FloatProducts", _cpu),
     PassRow(1, "FoldTransposes", _cpu),
     PassRow(1, "SeparatePools", _cpu),

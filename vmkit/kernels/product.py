@@ -14,7 +14,7 @@ from operator import mul
 
 from tvm import tirx
 
-from .builder import Size, T, broadcast, either, in_parallel, in_register, integer, local, loop, memory, ramp, zeros
+from .builder import Size, T, broadcast, either, in_parallel, in_register, integer, local, loop, memory, ramp, splat
 from .lanes import sums_of, transposed
 
 __all__ = ["Product", "Tile", "emit_product", "place_of"]
@@ -51,6 +51,8 @@ class Product:
         `is_gathered` is set, returns the vector that begins there. None where it is given columns.
     is_gathered : bool
         Whether columns are gathered one by one into panels.
+    dtype : str
+        The data type of the operands and of the sums: float32 or float64.
     """
 
     outer: Sequence[tirx.Expr]
@@ -65,6 +67,16 @@ class Product:
     window: int = 1
     spot: Callable[[tirx.Expr], Sequence[Size]] | None = None
     is_gathered: bool = False
+    dtype: str = "float32"
+
+    @property
+    def bits(self) -> int:
+        """How many bits a number has."""
+        return 64 if self.dtype == "float64" else 32
+
+    def zeros(self, lanes: int) -> tirx.Expr:
+        """Return a vector of zeros."""
+        return splat(0.0, lanes, self.dtype)
 
 
 @dataclass(frozen=True)
@@ -165,7 +177,7 @@ def _tile(
 
     ``read(k, v)`` returns a vector of the right operand; ``read(k, v, step)`` one of a window that no panel has.
     """
-    total = _totals(t.rows * t.vectors, t.lanes)
+    total = _totals(p, t.rows * t.vectors, t.lanes)
     is_by_window = p.window > 1 and not t.is_packed
     steps = p.window if is_by_window else t.unrolled
     with loop(tirx.floordiv(p.inner, steps)) as outer:
@@ -190,7 +202,7 @@ def _rows_of_right(p: Product, t: Tile, place: Place, starts: Sequence[tirx.Expr
 def _panel(p: Product, t: Tile, place: Place, first: tirx.Expr) -> Callable[..., tirx.Expr]:
     """Copy what a block of columns needs of the right operand, sums outermost; return how it is read."""
     width = t.vectors * t.lanes
-    panel = memory(tirx.Max(p.inner, integer(1)) * width)
+    panel = memory(tirx.Max(p.inner, integer(1)) * width, p.dtype)
 
     def at(k: tirx.Expr, v: Size) -> tirx.Expr:
         return ramp(k * width + v * t.lanes, t.lanes)
@@ -227,7 +239,7 @@ def _panel(p: Product, t: Tile, place: Place, first: tirx.Expr) -> Callable[...,
             with loop(t.vectors) as v:
                 start = start_of(v)
                 rows = [T.Bind(p.right(place, ramp(k, t.lanes), start + lane)) for lane in range(t.lanes)]
-                for lane, column in enumerate(transposed(rows, t.lanes)):
+                for lane, column in enumerate(transposed(rows, t.lanes, p.bits)):
                     T.buffer_store(panel, column, [at(k + lane, v)])
 
     if p.spot is not None or p.window > 1:
@@ -250,7 +262,7 @@ def _dots(p: Product, t: Tile, place: Place, column: tirx.Expr) -> None:
     whole, rest = tirx.floordiv(p.inner, lanes), tirx.floormod(p.inner, lanes)
     lane = ramp(integer(0), lanes)
     with loop(p.rows) as row:
-        total = _totals(lanes, lanes)
+        total = _totals(p, lanes, lanes)
 
         def add(
             begin: tirx.Expr,
@@ -262,7 +274,7 @@ def _dots(p: Product, t: Tile, place: Place, column: tirx.Expr) -> None:
             x = T.Bind(p.left(place, row, k))
             for c in range(lanes):
                 product = x * p.right(place, k, column + c)
-                _add(total, c, product if is_new is None else tirx.Select(is_new, product, zeros(lanes)), lanes)
+                _add(total, c, product if is_new is None else tirx.Select(is_new, product, p.zeros(lanes)), lanes)
 
         def add_end() -> None:
             # Of the last vector, which begins earlier, only what has not been added yet.
@@ -274,7 +286,7 @@ def _dots(p: Product, t: Tile, place: Place, column: tirx.Expr) -> None:
                 for c in range(lanes):
                     product = broadcast(x * p.right(place, k, column + c), lanes)
                     is_first = tirx.EQ(lane, broadcast(integer(0), lanes))
-                    _add(total, c, tirx.Select(is_first, product, zeros(lanes)), lanes)
+                    _add(total, c, tirx.Select(is_first, product, p.zeros(lanes)), lanes)
 
         with loop(whole) as step:
             add(in_register(step * lanes))
@@ -288,7 +300,7 @@ def _stream(p: Product, t: Tile, place: Place, first: tirx.Expr) -> None:
     """Compute a block of columns, each row by itself, whose sums are in the nearest cache meanwhile."""
     lanes = t.lanes
     count = tirx.Min(integer(t.vectors), _ceildiv(p.columns - first, lanes))
-    sums = memory(integer(t.vectors * lanes))
+    sums = memory(integer(t.vectors * lanes), p.dtype)
 
     def add(row: tirx.Expr, k: tirx.Expr, steps: int) -> None:
         x = [T.Bind(broadcast(p.left(place, row, k + step), lanes)) for step in range(steps)]
@@ -301,7 +313,7 @@ def _stream(p: Product, t: Tile, place: Place, first: tirx.Expr) -> None:
 
     with loop(p.rows) as row:
         with loop(count) as v:
-            T.buffer_store(sums, zeros(lanes), [ramp(v * lanes, lanes)])
+            T.buffer_store(sums, p.zeros(lanes), [ramp(v * lanes, lanes)])
         with loop(tirx.floordiv(p.inner, _STREAMS)) as steps:
             add(row, in_register(steps * _STREAMS), _STREAMS)
         with loop(tirx.floormod(p.inner, _STREAMS)) as step:
@@ -311,10 +323,10 @@ def _stream(p: Product, t: Tile, place: Place, first: tirx.Expr) -> None:
             p.finish(place, row, column, lanes, sums[ramp(v * lanes, lanes)])
 
 
-def _totals(count: int, lanes: int) -> tirx.Buffer:
-    total = local(integer(count * lanes))
+def _totals(p: Product, count: int, lanes: int) -> tirx.Buffer:
+    total = local(integer(count * lanes), dtype=p.dtype)
     for at in range(count):
-        T.buffer_store(total, zeros(lanes), [ramp(integer(at * lanes), lanes)])
+        T.buffer_store(total, p.zeros(lanes), [ramp(integer(at * lanes), lanes)])
     return total
 
 

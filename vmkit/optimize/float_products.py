@@ -19,7 +19,7 @@ from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .integer_products import known_integers, moved
 
-__all__ = ["EXACT", "FloatProducts"]
+__all__ = ["EXACT", "FloatProducts", "Numbers", "numbers_of"]
 
 EXACT = 1 << 24
 """Integers up to this are exact in float32, and so is each partial sum of a product that stays below."""
@@ -38,8 +38,8 @@ def FloatProducts() -> ModuleTransform:
 
 
 @dataclass(frozen=True)
-class _Numbers:
-    """A tensor of integers that a float32 holds, and the range that they are in."""
+class Numbers:
+    """A tensor of integers in a data type that holds them, and the range that they are in."""
 
     real: Any
     low: int
@@ -50,25 +50,28 @@ class _Numbers:
         return max(abs(self.low), abs(self.high))
 
 
-def _numbers(value: Expr) -> _Numbers | None:
-    """Return what is made of 8-bit integers by moving and subtracting them, in float32; None for anything else."""
+def numbers_of(value: Expr, dtype: str = "float32") -> Numbers | None:
+    """Return what is made of 8-bit integers by moving and subtracting them; None for anything else.
+
+    The data type holds all of int16.
+    """
     known = known_integers(value)
     if known is not None:
         low, high = int(known.min(initial=0)), int(known.max(initial=0))
-        return _Numbers(const(known.astype("float32")), low, high) if max(-low, high) < 1 << 15 else None
+        return Numbers(const(known.astype(dtype)), low, high) if max(-low, high) < 1 << 15 else None
     if not (isinstance(value, Call) and isinstance(value.op, Op)):
         return None
     if is_move(value):
-        inner = _numbers(value.args[0])
-        return None if inner is None else _Numbers(moved(value, inner.real), inner.low, inner.high)
+        inner = numbers_of(value.args[0], dtype)
+        return None if inner is None else Numbers(moved(value, inner.real), inner.low, inner.high)
     if value.op.name == "subtract":
-        a, b = (_numbers(arg) for arg in value.args)
-        if a is None or b is None:
+        a, b = (numbers_of(arg, dtype) for arg in value.args)
+        if a is None or b is None or max(b.high - a.low, a.high - b.low) >= (1 << 15 if dtype == "int16" else EXACT):
             return None
-        return _Numbers(build("subtract", a.real, b.real), a.low - b.high, a.high - b.low)
+        return Numbers(build("subtract", a.real, b.real), a.low - b.high, a.high - b.low)
     if value.op.name == "cast" and type_of(value.args[0]).dtype in ("int8", "uint8"):
         low, high = integer_range(type_of(value.args[0]).dtype)
-        return _Numbers(build("cast", value.args[0], dtype="float32"), low, high)
+        return Numbers(build("cast", value.args[0], dtype=dtype), low, high)
     return None
 
 
@@ -78,7 +81,7 @@ def _chosen(node: RelayExpr) -> RelayExpr:
     axes = _summed(node)
     if axes is None or type_of(node).dtype != "int32":
         return node
-    a, b = (_numbers(arg) for arg in node.args)
+    a, b = (numbers_of(arg) for arg in node.args)
     if a is None or b is None:
         return node
     of_a, of_b, others, groups = axes

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from ..relay.ir import Call, Expr, Op, RelayExpr, const, is_call
+from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const, is_call
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..relay.transform.simplify.layouts import permutation
 
-__all__ = ["FoldTransposes"]
+__all__ = ["FoldTransposes", "untransposed"]
+
+_PACKED = 4  # the least units that make a block of a packed weight, of which there are several
 
 
 @relay_pass(opt_level=1)
@@ -28,13 +30,15 @@ def _folded(node: RelayExpr) -> RelayExpr:
     match node.op.name:
         case "shape_of":
             return _shape_before(node)
+        case "nn.dense" if isinstance(node.args[1], Constant) and node.args[1].checked_type.shape[0] % _PACKED == 0:
+            return node  # its weight will be packed, which is worth more than the copy of the data
         case "nn.dense":
             is_swapped = (False, True)
         case "nn.matmul" | "nn.batch_matmul":
             is_swapped = (node.attrs.transpose_a, node.attrs.transpose_b)
         case _:
             return node
-    sources = [_untransposed(arg) for arg in node.args]
+    sources = [untransposed(arg) for arg in node.args]
     if all(source is None for source in sources):
         return node
     operands = [arg if source is None else source for arg, source in zip(node.args, sources, strict=True)]
@@ -54,7 +58,7 @@ def _shape_before(shape: Call) -> Call:
     return build("take", build("shape_of", moved.args[0], dtype=shape.attrs.dtype), const(axes, "int64"), axis=0)
 
 
-def _untransposed(arg: Expr) -> Expr | None:
+def untransposed(arg: Expr) -> Expr | None:
     """Return what an operand is the transpose of, its last two axes exchanged; None of any other."""
     if not is_call(arg, "transpose"):
         return None

@@ -24,7 +24,7 @@ from ..relay.transform.share_constants import SharedConstants
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .constant_products import ConstantProduct, constant_product
 
-__all__ = ["IntegerProducts", "is_worth_it", "known_integers", "moved"]
+__all__ = ["Difference", "IntegerProducts", "difference_of", "is_worth_it", "known_integers", "moved"]
 
 # Of so many groups one may be there twice: sums of pairs take four fifths of the time of products of int16.
 _EXTRAS = 5
@@ -54,7 +54,7 @@ def IntegerProducts(unit: IntegerUnit = VECTORS) -> ModuleTransform:
 
 
 @dataclass(frozen=True)
-class _Difference:
+class Difference:
     """A tensor of 8-bit integers less one number.
 
     Attributes
@@ -69,22 +69,22 @@ class _Difference:
     zero: Expr | None
 
 
-def _difference(value: Expr) -> _Difference | None:
+def difference_of(value: Expr) -> Difference | None:
     """Return a typed expression as a difference of 8-bit integers and one number, None where it is none."""
     if not (isinstance(value, Call) and isinstance(value.op, Op)):
         return None
     if is_move(value):
-        inner = _difference(value.args[0])
-        return None if inner is None else _Difference(moved(value, inner.integers), inner.zero)
+        inner = difference_of(value.args[0])
+        return None if inner is None else Difference(moved(value, inner.integers), inner.zero)
     if value.op.name == "subtract":
-        zero, inner = value.args[1], _difference(value.args[0])
+        zero, inner = value.args[1], difference_of(value.args[0])
         if inner is None or inner.zero is not None or prod(_sizes(zero)) != 1:
             return None
         if len(type_of(zero).shape) > len(type_of(inner.integers).shape):
             return None
-        return _Difference(inner.integers, build("reshape", zero, newshape=[]) if len(_sizes(zero)) else zero)
+        return Difference(inner.integers, build("reshape", zero, newshape=[]) if len(_sizes(zero)) else zero)
     if value.op.name == "cast" and type_of(value.args[0]).dtype in ("int8", "uint8"):
-        return _Difference(value.args[0], None) if _holds_differences(type_of(value).dtype) else None
+        return Difference(value.args[0], None) if _holds_differences(type_of(value).dtype) else None
     return None
 
 
@@ -141,7 +141,7 @@ def _chosen(node: RelayExpr, unit: IntegerUnit, shared: SharedConstants) -> Rela
     if product is None or product.call.checked_type.dtype != "int32":
         return node
     call, weight = product.call, product.weight
-    data = _difference(call.args[0])
+    data = difference_of(call.args[0])
     if data is None or dims.equal(type_of(call.args[0]).shape[-1], weight.shape[-1] * product.groups) is not True:
         return node
     most = max(int(weight.max(initial=0)), -int(weight.min(initial=0)))
@@ -152,7 +152,7 @@ def _chosen(node: RelayExpr, unit: IntegerUnit, shared: SharedConstants) -> Rela
     return _product(product, data, unit, shared)
 
 
-def _product(product: ConstantProduct, data: _Difference, unit: IntegerUnit, shared: SharedConstants) -> Expr:
+def _product(product: ConstantProduct, data: Difference, unit: IntegerUnit, shared: SharedConstants) -> Expr:
     """Return a product of integers less a number by the unit's instructions."""
     weight = product.weight
     x, zero = _unsigned(data)
@@ -213,7 +213,7 @@ def _is_of_range(zero: Expr | None, dtype: str) -> bool:
     return zero is None or type_of(zero).dtype == dtype
 
 
-def _unsigned(data: _Difference) -> tuple[Expr, Expr | None]:
+def _unsigned(data: Difference) -> tuple[Expr, Expr | None]:
     """Return integers as uint8, and the int32 to be subtracted from them, None for 0."""
     zero = None if data.zero is None else build("cast", data.zero, dtype="int32")
     if isinstance(data.zero, Constant):

@@ -77,6 +77,8 @@ def _filled(node: Call, weight: Constant, layout: str) -> Call:
 
 def _packed_dense(node: Call, data: Expr, weight: Constant, lanes: int) -> Expr:
     units, out_dtype = int(weight.checked_type.shape[0]), node.attrs.out_dtype
+    if weight.checked_type.dtype == "float64":
+        lanes = max(lanes // 2, 4)
     block = _block(units, lanes)
     if block is None:
         return node

@@ -24,10 +24,11 @@ def call_kernel(
     name: str,
     args: Sequence[relax.Expr],
     *results: Sequence[Dim],
+    dtype: str = "float32",
 ) -> relax.Expr:
     """Return the call of a kernel that is fused with nothing.
 
-    It gives float32 of a shape, or a tuple of such tensors for several.
+    It gives numbers of a data type in a shape, or a tuple of such tensors for several.
 
     Parameters
     ----------
@@ -35,5 +36,5 @@ def call_kernel(
         A function of numbers, of what holds numbers alone, and of encodings, that writes the kernel.
     """
     function = context.kernels.written(write, name, int(OpPattern.OPAQUE))
-    types = [relax.TensorType([dims.as_expr(d) for d in result], "float32") for result in results]
+    types = [relax.TensorType([dims.as_expr(d) for d in result], dtype) for result in results]
     return context.emit(relax.call_tir(function, list(args), types if len(types) > 1 else types[0]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
@@ -13,6 +13,7 @@ from ..ir.expr import Expr
 from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, Str, attrs_node, field
 from .broadcast import broadcast_dim, broadcast_index
+from .einsum_order import contraction_order
 from .join import TupleLike, as_tuple, require_tensors
 from .registry import OpPattern, Parameters, entry, operator
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ..lower.context import LowerContext, Value
 
 __all__ = ["parse_equation"]
+
+_USUAL = 64  # a size that is known at run time only, where an order is chosen
 
 
 @attrs_node("relay.attrs.EinsumAttrs")
@@ -123,26 +126,49 @@ class Einsum:
     @staticmethod
     def lower(context: LowerContext, attrs: EinsumAttrs, tensors: Value) -> relax.Expr:
         values = context.fields(tensors)
-        shapes = [context.shape(v) for v in values]
-        operands, result = parse_equation(attrs.equation, [len(s) for s in shapes])
-        columns = _columns(operands, shapes)
+        operands, result = parse_equation(attrs.equation, [len(context.shape(v)) for v in values])
+        columns = _columns(operands, [context.shape(v) for v in values])
         extents = {label: _extent(context, label, column, label in result) for label, column in columns.items()}
-        names = list(extents)
-        reduced = [label for label in names if label not in result]
+        sizes = {label: extent if isinstance(extent, int) else _USUAL for label, extent in extents.items()}
+        left = list(zip(values, operands, strict=True))
+        for first, second, labels in contraction_order(operands, result, sizes) or ():
+            pair = [left[first], left[second]]
+            left = [each for at, each in enumerate(left) if at not in (first, second)]
+            left.append((_summed(context, pair, labels, extents), labels))
+        return left[0][0] if len(left) < len(values) else _summed(context, left, result, extents)
 
-        def compute(tensors: list[te.Tensor], sizes: list[tirx.Expr], owns: list[list[Dim]]) -> te.Tensor:
-            extent = dict(zip(names, (dims.as_expr(s) for s in sizes), strict=True))
-            axes = {label: te.reduce_axis((0, extent[label]), name="k") for label in reduced}
 
-            def element(*i: tirx.Expr) -> tirx.Expr:
-                at = dict(zip(result, i, strict=True)) | axes
-                product: tirx.Expr | None = None
-                for tensor, labels, shape in zip(tensors, operands, owns, strict=True):
-                    read = tensor(*broadcast_index(shape, [extent[v] for v in labels], [at[v] for v in labels]))
-                    product = read if product is None else product * read
-                assert product is not None
-                return te.sum(product, axis=list(axes.values())) if axes else product
+def _summed(
+    context: LowerContext,
+    factors: Sequence[tuple[relax.Expr, Sequence[str]]],
+    result: Sequence[str],
+    extents: Mapping[str, Dim],
+) -> relax.Expr:
+    """Return the sum of products of tensors, each with its labels, over the labels that the result has not."""
+    operands, shapes = [labels for _, labels in factors], [context.shape(value) for value, _ in factors]
+    # What has one place in all factors stays so: the others, if there are any, have more.
+    own = {v: 1 if all(_is_one(d) for d in column) else extents[v] for v, column in _columns(operands, shapes).items()}
+    names = list(own)
+    reduced = [label for label in names if label not in result]
 
-            return te.compute([extent[label] for label in result], element, name="einsum")
+    def compute(tensors: list[te.Tensor], sizes: list[tirx.Expr], owns: list[list[Dim]]) -> te.Tensor:
+        extent = dict(zip(names, (dims.as_expr(s) for s in sizes), strict=True))
+        axes = {label: te.reduce_axis((0, extent[label]), name="k") for label in reduced}
 
-        return context.te(compute, list(values), [extents[label] for label in names], shapes)
+        def element(*i: tirx.Expr) -> tirx.Expr:
+            at = dict(zip(result, i, strict=True)) | axes
+            product: tirx.Expr | None = None
+            for tensor, labels, shape in zip(tensors, operands, owns, strict=True):
+                read = tensor(*broadcast_index(shape, [extent[v] for v in labels], [at[v] for v in labels]))
+                product = read if product is None else product * read
+            assert product is not None
+            return te.sum(product, axis=list(axes.values())) if axes else product
+
+        return te.compute([extent[label] for label in result], element, name="einsum")
+
+    made: relax.Expr = context.te(compute, [value for value, _ in factors], [own[label] for label in names], shapes)
+    return made
+
+
+def _is_one(dim: Dim) -> bool:
+    return isinstance(dim, int) and dim == 1

@@ -88,6 +88,11 @@ class _Kernel:
         return self.count * self.inner * self.width * self.bytes >= caches.quarter_of_second
 
     @property
+    def floats(self) -> int:
+        """How many float32 take as much room in registers as the sums of a row of a block."""
+        return self.width * max(self.bytes, 4) // 4
+
+    @property
     def is_in_rows(self) -> bool:
         """Whether tiles of rows are right within the blocks of the weight, so that chunks of them can be outside."""
         return self.row_axis is not None and self.row_axis == self.found.spatial - 2
@@ -98,7 +103,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     kernel, processor = _kernel(sch), processor_of(target)
     if kernel is None:
         return None
-    many = _MANY * processor.vectors.rows_of_results(kernel.width)
+    many = _MANY * processor.vectors.rows_of_results(kernel.floats)
     return _decisions(sch, kernel, processor, many if kernel.rows is None else kernel.rows)
 
 
@@ -107,9 +112,9 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     kernel, default, unit = _kernel(sch), decide(sch, target), processor_of(target).vectors
     if kernel is None or default is None:
         return ()
-    vectors = unit.registers_for(kernel.width)
+    vectors = unit.registers_for(kernel.floats)
     options: Options = {
-        "rows": rows_to_try(kernel.rows, unit.most_rows(kernel.width)) if kernel.row_axis is not None else [1],
+        "rows": rows_to_try(kernel.rows, unit.most_rows(kernel.floats)) if kernel.row_axis is not None else [1],
         "blocks": [b for b in range(1, _STREAMS + 1) if kernel.count % b == 0],
         "unrolled": [u for u in (1, 2, 4, 8) if kernel.inner % u == 0],
         "lines": list(dict.fromkeys([default.lines, 0, 1, 2, 4])) if kernel.row_axis is not None else [0],
@@ -201,7 +206,7 @@ def _is_packed(region: list[tvm.ir.Range], column: tirx.Var, k: tirx.Var) -> boo
 def _decisions(sch: s_tir.Schedule, kernel: _Kernel, processor: Processor, rows: int) -> Decisions:
     """Return the default decisions for a number of rows."""
     caches = processor.caches
-    most, parallel = processor.vectors.rows_of_results(kernel.width), static_size(sch, kernel.loops) >= PARALLEL_SIZE
+    most, parallel = processor.vectors.rows_of_results(kernel.floats), static_size(sch, kernel.loops) >= PARALLEL_SIZE
     tile = rows_of_tile(rows, most, _BESIDE)
     is_few = tile * 2 <= most
     unrolled = next(u for u in (_UNROLLED_OF_FEW if is_few else _UNROLLED) if kernel.inner % u == 0)

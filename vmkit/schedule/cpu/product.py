@@ -99,6 +99,15 @@ class _Kernel:
         return known(self.sizes[-1])
 
     @property
+    def dtype(self) -> str:
+        return str(self.left.source.dtype)
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes a number has."""
+        return 8 if self.dtype == "float64" else 4
+
+    @property
     def has_dots(self) -> bool:
         return self.is_left_along and self.is_transposed
 
@@ -117,7 +126,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     is_reused = kernel.rows is None or kernel.rows >= _REUSED * rows
     packed = not is_dot and (kernel.is_transposed or is_reused)
     # Rows stay in the cache while panels go by.
-    chunk = max(1, min(caches.half_of_second // (4 * rows * (inner or _USUAL)), _CHUNK))
+    chunk = max(1, min(caches.half_of_second // (kernel.bytes * rows * (inner or _USUAL)), _CHUNK))
     is_streamed = not kernel.is_transposed and _is_from_memory(kernel, caches)
     return Decisions(rows, vectors, unrolled, chunk, packed, is_dot, is_streamed, _is_large(sch, kernel))
 
@@ -170,11 +179,20 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     node = sch.get(found.block)
     if len(node.iter_vars) != found.spatial + 1:
         return None
-    factors = factors_of(node)
+    factors = factors_of(node, ("float32", "float64"))
     sizes = [_int64(v.dom.extent) for v in node.iter_vars]
-    column = next((a for a in reversed(range(found.spatial)) if known(sizes[a]) != 1), None)
-    if factors is None or column is None or (known(sizes[column]) or _LEAST) < _LEAST:
+    several = [a for a in reversed(range(found.spatial)) if known(sizes[a]) != 1]
+    if factors is None or not several:
         return None
+    column, *others = several
+    if (known(sizes[column]) or _LEAST) < _LEAST:
+        # Vectors of so few columns would be mostly empty: they go along the rows, if there are more of those.
+        other = next(
+            (a for a in others if not _share(factors, node.iter_vars[a].var, node.iter_vars[column].var)), None
+        )
+        if other is None or (known(sizes[other]) or 1) < _LEAST:
+            return None  # of rows that are known at run time only there may be one
+        column = other
     *axes, inner = [v.var for v in node.iter_vars]
     left, right = factors if _has(factors[1], axes[column]) else factors[::-1]
     if _has(left, axes[column]) or not _has(right, axes[column]):
@@ -187,6 +205,11 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     of_left = [a for a in range(found.spatial) if _has(left, axes[a]) and not _has(right, axes[a])]
     row = next((a for a in reversed(of_left) if known(sizes[a]) != 1), None)
     return _Kernel(found, row, column, left, right, sizes, _is_along(left, inner), is_transposed)
+
+
+def _share(factors: tuple[TensorLoad, TensorLoad], one: tirx.Var, other: tirx.Var) -> bool:
+    """Say whether an operand depends on two axes, of which no product has one as its rows and the other as columns."""
+    return any(_has(load, one) and _has(load, other) for load in factors)
 
 
 def _has(load: TensorLoad, var: tirx.Var) -> bool:
@@ -205,14 +228,15 @@ def _int64(size: tirx.Expr) -> tirx.Expr:
 
 def _lanes(kernel: _Kernel, unit: VectorUnit) -> int:
     """Return how many columns a vector has: as many as one holds if there are."""
+    lanes = max(unit.lanes * 4 // kernel.bytes, 1)
     if kernel.columns is None:
-        return unit.lanes
-    return min(unit.lanes, 1 << int(log2(kernel.columns)))
+        return lanes
+    return min(lanes, 1 << int(log2(kernel.columns)))
 
 
 def _is_from_memory(kernel: _Kernel, caches: Caches) -> bool:
     """Say whether the right operand is so large that it is not taken to be in the cache."""
-    return 4 * (kernel.inner or _USUAL) * (kernel.columns or _USUAL) >= caches.second
+    return kernel.bytes * (kernel.inner or _USUAL) * (kernel.columns or _USUAL) >= caches.second
 
 
 def _is_large(sch: s_tir.Schedule, kernel: _Kernel) -> bool:
@@ -266,7 +290,7 @@ def _loops(kernel: _Kernel, node: s_tir.SBlock, stages: Sequence[s_tir.SBlock], 
         if not stages and (is_vector or lanes == 1):
             T.buffer_store(made[0], sums, axes(place, row, ramp(column, lanes)))
             return
-        kept = local(integer(lanes))
+        kept = local(integer(lanes), dtype=kernel.dtype)
         T.buffer_store(kept, sums, [ramp(integer(0), lanes)])
         with T.vectorized(integer(lanes)) if is_vector and lanes > 1 else loop(lanes) as lane:
             at, value = axes(place, row, column + lane), kept[lane]
@@ -284,6 +308,7 @@ def _loops(kernel: _Kernel, node: s_tir.SBlock, stages: Sequence[s_tir.SBlock], 
         is_left_along=kernel.is_left_along,
         is_transposed=kernel.is_transposed,
         finish=finish,
+        dtype=kernel.dtype,
     )
     with written() as builder:
         emit_product(product, tiles)

@@ -83,6 +83,24 @@ def test_sums_of_products_in_all_their_forms() -> None:
     check(proto, {"s": array(4, 4), "a": array(5, 2, 4), "c": array(5, 4, 3)})
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_sums_of_products_of_many_factors_in_any_order(is_known: bool) -> None:
+    """What is multiplied first is not written in the equation; dimensions of 1 are broadcast in every order."""
+    sizes = {"i": 5, "j": 7, "k": 33, "l": 17, "b": 2, "m": 1}
+    inputs = ["ij", "jk", "kl", "bik", "blj", "bm", "mk", "il", "j"]
+    forms = ["ij,jk,kl->il", "kl,ij,jk->il", "ij,jk,kl,il->", "bik,jk,blj->bil", "ij,j,jk->k", "bm,mk,kl->bl",
+             "ij,kl,j->", "jk,il,blj,bm->bk", "...ij,...jk,kl->...il", "ij,jk,il", "ij,ij,ij->ij"]  # fmt: skip
+    named = {x: [sizes[v] if is_known or v == "m" else v for v in x] for x in inputs}
+    nodes = []
+    for number, form in enumerate(forms):
+        terms = form.replace("...", "").partition("->")[0].replace(",", " ")
+        nodes.append(node("Einsum", terms, f"y{number}", equation=form))
+    # A label that has one place in some factor, and several in others.
+    nodes.append(node("Einsum", "bm jk bik", "w", equation="bj,jk,bik->bi"))
+    proto = model(nodes, {x: (shape, "float32") for x, shape in named.items()}, outputs_of(nodes), opset=12)
+    check(proto, {x: array(*(sizes[v] for v in x), seed=n) for n, x in enumerate(inputs)})
+
+
 def test_stacks_of_sizes_that_the_data_decide() -> None:
     nodes = [
         node("NonZero", "c", "i"), node("Squeeze", "i axis", "j"), node("Gather", "x j", "g"),
