@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from tests.frontend.onnx.programs import Compiled, array, model, node
-from tests.frontend.onnx.quantized import agrees_exactly, f32, i8, integers, u8, with_types
+from tests.frontend.onnx.quantized import agrees_exactly, f32, i8, integers, u8, weights, with_types
 
 # Each: nodes, constants, and the data type of the outputs.
 MICROSOFT: dict[str, tuple[list[onnx.NodeProto], str]] = {
@@ -67,7 +67,7 @@ def test_a_quantised_convolution_of_either_layout(channels_last: int, group: int
         channels_last=channels_last, domain="com.microsoft",
     )  # fmt: skip
     constants = {
-        "sx": f32(0.05), "zx": u8(120), "w": integers(6, 4 // group, 3, 2, dtype="int8"), "zw": i8(*[0] * 6),
+        "sx": f32(0.05), "zx": u8(120), "w": weights(6, 4 // group, 3, 2), "zw": i8(*[0] * 6),
         "sw": np.linspace(0.01, 0.03, 6, dtype="float32"), "sy": f32(0.4), "zy": u8(130),
         "b": np.arange(6, dtype="int32"),
     }  # fmt: skip
@@ -94,7 +94,7 @@ def test_a_quantised_product_with_a_bias_is_quantised_or_real(transposed: int) -
         node("QGemm", "a sa za b sb zb c", "v", alpha=0.5, transB=transposed, domain="com.microsoft"),
         node("MatMulIntegerToFloat", "a d sa sb za zb bias", "w", domain="com.microsoft"),
     ]
-    b = integers(20, 6, dtype="int8")
+    b = weights(20, 6)
     constants = {
         "b": b.T.copy() if transposed else b, "d": b, "sa": f32(0.02), "za": u8(9), "sy": f32(0.3), "zy": u8(99),
         "sb": np.linspace(0.01, 0.03, 6, dtype="float32"), "zb": i8(0, 1, 2, 3, 4, 5), "bias": array(6),
@@ -154,7 +154,7 @@ def test_the_mean_of_a_quantised_tensor_is_quantised(keepdims: int) -> None:
 def test_attention_of_a_quantised_tensor(inputs: str, attributes: dict[str, object]) -> None:
     nodes = [node("QAttention", inputs, "y present", num_heads=2, domain="com.microsoft", **attributes)]
     constants = {
-        "w": integers(6, 24), "v": integers(6, 24, dtype="int8"), "bias": array(24), "sx": f32(0.02), "zx": u8(110),
+        "w": integers(6, 24), "v": weights(6, 24), "bias": array(24), "sx": f32(0.02), "zx": u8(110),
         "sw": f32(0.01), "zw": u8(140), "sv": np.linspace(0.005, 0.02, 24, dtype="float32"), "zv": np.zeros(24, "int8"),
         "mask": np.int32([3, 1]),
     }  # fmt: skip

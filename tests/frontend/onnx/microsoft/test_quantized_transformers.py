@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from tests.frontend.onnx.microsoft.models import microsoft, ms
 from tests.frontend.onnx.programs import array, check
-from tests.frontend.onnx.quantized import f32, i8, integers, u8
+from tests.frontend.onnx.quantized import f32, i8, integers, u8, weights
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from tests.frontend.onnx.quantized import f32, i8, integers, u8
 def test_attention(inputs: str, attributes: dict[str, Any], by_column: bool) -> None:
     scale = np.linspace(0.01, 0.03, 24, dtype="float32") if by_column else f32(0.02)
     constants = {
-        "w": integers(8, 24, dtype="int8"), "b": array(24), "sx": f32(0.02), "sw": scale, "z": u8(120),
+        "w": weights(8, 24), "b": array(24), "sx": f32(0.02), "sw": scale, "z": u8(120),
         "v": i8(*range(24)) if by_column else i8(3),
     }  # fmt: skip
     names = f"x w b sx sw {inputs}"
@@ -36,7 +36,7 @@ def test_attention(inputs: str, attributes: dict[str, Any], by_column: bool) -> 
 
 
 def test_attention_with_a_past() -> None:
-    constants = {"w": integers(8, 24, dtype="int8"), "b": array(24), "s": f32(0.02), "z": u8(120), "v": i8(3)}
+    constants = {"w": weights(8, 24), "b": array(24), "s": f32(0.02), "z": u8(120), "v": i8(3)}
     nodes = [ms("QAttention", "x w b s s _ z v p", "y r", num_heads=2, unidirectional=1)]
     given = {"x": (["b", "s", 8], "uint8"), "p": ([2, "b", 2, "past", 4], "float32")}
     feeds = [{"x": integers(b, s, 8), "p": array(2, b, 2, p, 4)} for b, s, p in ((1, 3, 2), (2, 1, 4))]

