@@ -12,8 +12,10 @@ import tvm
 
 import vmkit
 from vmkit import optimize, relay
+from vmkit.errors import CompileError, TypeCheckError
 from vmkit.relay import nn
 from vmkit.relay.ir import Function, post_order
+from vmkit.relay.op.registry import build
 from vmkit.relay.transform import infer_module
 from vmkit.target import canonical_target
 from vmkit.target.integer_unit import IntegerUnit, integer_unit
@@ -124,3 +126,14 @@ def test_operators_of_several_results_stay() -> None:
     x = relay.var("x", shape=(5, 9), dtype="int32")
     found = operators(relay.Function([x], relay.topk(x, k=2, ret_type="both").astuple()), IntegerUnit(8, 2, 16))
     assert found == ["topk"]
+
+
+def test_a_target_without_the_instruction_is_refused() -> None:
+    """LLVM would end the process."""
+    x, y = relay.var("x", shape=(2, 3, 6), dtype="int16"), relay.var("y", shape=(2, 6, 8), dtype="int8")
+    function = relay.Function([x, y], build(NAME, x, y, lanes=16))
+    for cpu, has in (("x86-64", "has no instructions for that"), ("x86-64-v3", "has vectors of 8")):
+        with pytest.raises(CompileError, match=f"in vectors of 16 int32, but the target .* {has}; write nn.matmul"):
+            vmkit.compile(function, f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}")
+    with pytest.raises(TypeCheckError, match="lanes is 3, expected 8 or 16"):
+        vmkit.compile(relay.Function([x, y], build(NAME, x, y, lanes=3)))

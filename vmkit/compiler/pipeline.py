@@ -47,6 +47,7 @@ from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
 from ..tophub.choosing import choose
 from .all_cores import cores_to_use, on_all_cores
+from .instructions import check_instructions
 from .kernel_modules import modules_of
 from .kernel_objects import linked_kernels
 from .large_sizes import large_sizes_named
@@ -88,6 +89,7 @@ class Bytecode:
 def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
     """Return a Relax module as calls of fused, scheduled kernels, still with tensors as values."""
     mod = fuse_relax(mod, target, options)
+    check_instructions(mod, target)
     with target:
         return cut_long_loops(_schedule(mod, target))
 

@@ -32,7 +32,10 @@ from .builder import (
 )
 from .packed_product.integer_code import multiply_groups, start_sum
 
-__all__ = ["IntegerMatrices", "integer_matrices"]
+__all__ = ["NEEDS_LANES", "IntegerMatrices", "integer_matrices"]
+
+NEEDS_LANES = "vmkit.needs_integer_lanes"
+"""The attribute of a kernel that says how many int32 the vectors have whose instructions it calls."""
 
 _ROWS, _VECTORS = 4, 2  # of a tile, which leave registers for what they are computed from on every unit
 _LINE = 64  # columns of 8 bits that a row by itself reads together
@@ -117,7 +120,7 @@ def integer_matrices(shape: IntegerMatrices) -> tirx.PrimFunc:
 
         size_of = (rows, columns, shape.lanes)
         either(columns >= shape.lanes, by_vectors, lambda: _narrow(product, batch))
-    return builder.get()
+    return builder.get().with_attr(NEEDS_LANES, shape.lanes)
 
 
 def _tiles(product: Callable[[tirx.Expr], _Product], batch: tirx.Expr, sizes: tuple[tirx.Expr, tirx.Expr, int]) -> None:

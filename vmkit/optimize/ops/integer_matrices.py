@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _NAME = "nn.contrib_integer_matrices"
+_LANES = (8, 16)
 _RIGHT = ("int8", "uint8", "int16")
 
 
@@ -44,6 +45,8 @@ class IntegerMatricesOperator:
         a, b = require_tensor(x, "x"), require_tensor(y, "y")
         if len(a.shape) != 3 or len(b.shape) != 3 or a.dtype != "int16" or b.dtype not in _RIGHT:
             raise TypeCheckError(f"x must be int16 and y {', '.join(_RIGHT)}, of three axes each, not {a} and {b}")
+        if attrs.lanes not in _LANES:
+            raise TypeCheckError(f"lanes is {attrs.lanes}, expected {' or '.join(map(str, _LANES))}")
         batches = [a.shape[0], b.shape[0]]
         batch = Any() if any(dims.is_any(d) for d in batches) else dims.broadcast(*batches)
         if batch is None or dims.equal(a.shape[2], b.shape[1]) is False:
