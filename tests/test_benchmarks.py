@@ -129,7 +129,7 @@ def test_geometric_means_run_over_all_files(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_operators_are_compared_at_known_and_unknown_sizes(capsys: pytest.CaptureFixture[str]) -> None:
-    assert operators.main(["--seconds", "0", "Trilu"]) == 0
+    assert operators.main(["--seconds", "0", "Trilu lower"]) == 0
     table, tail = capsys.readouterr().out.split("\n\n")
     name, *figures = table.splitlines()[2].strip("|").split("|")
     assert name.strip() == "Trilu lower"

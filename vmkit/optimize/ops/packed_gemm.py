@@ -69,6 +69,8 @@ class PackedGemm:
         if any(t.dtype != "float32" for t in tensors):
             raise TypeCheckError(f"all inputs must be float32, not {', '.join(t.dtype for t in tensors)}")
         blocks, inner, block = filters.shape
+        if attrs.lanes < 1:
+            raise TypeCheckError(f"lanes is {attrs.lanes}, expected a number of float32")
         if not all(isinstance(d, int) for d in (blocks, inner, block)) or block % attrs.lanes:
             raise TypeCheckError(
                 f"weight must have a known shape, its last axis a multiple of {attrs.lanes}: {filters}"

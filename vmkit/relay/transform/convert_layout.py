@@ -36,7 +36,9 @@ _KERNELS_BY_OPERATOR = {
 
 @relay_pass(opt_level=3)
 def ConvertLayout(
-    desired_layouts: Mapping[str, Sequence[str]], kept: Callable[[Function], Collection[RelayExpr]] | None = None
+    desired_layouts: Mapping[str, Sequence[str]],
+    *,
+    kept: Callable[[Function], Collection[RelayExpr]] | None = None,
 ) -> ModuleTransform:
     """Return the pass that changes the layouts of operators, and of what follows them as far as that goes.
 
