@@ -10,6 +10,7 @@ import pytest
 import vmkit
 from vmkit.cli import tvmc
 from vmkit.cli.tvmc.exceptions import TVMCException
+from vmkit.errors import UnsupportedOperatorError
 
 tflite = pytest.importorskip("tflite", reason="tflite is not installed: pip install '.[tflite]'")
 flatbuffers = pytest.importorskip("flatbuffers")
@@ -17,10 +18,11 @@ SHAPE = (2, 3)
 HEADER = "codegen/host/include/tvmgen_default.h"
 
 
-def model(operator: str, options: str, tensors: dict[str, object], inputs: list[str], result: str) -> bytes:
-    """Return the file of one operator of its default options.
+def model(operators: list[tuple[str, str, str]], tensors: dict[str, object], inputs: list[str]) -> bytes:
+    """Return the file of operators of their default options, the last of which gives the result.
 
-    `tensors` has for each the array that it is, or a shape of floats; those of `inputs` are the graph's own.
+    An operator is its name, that of its options, and the names of what it takes and at last gives. `tensors` has for
+    each the array that it is, or the data type and the shape of one; those of `inputs` are the graph's own.
     """
     b = flatbuffers.Builder(1024)
 
@@ -31,10 +33,12 @@ def model(operator: str, options: str, tensors: dict[str, object], inputs: list[
         return int(b.EndVector())
 
     def tensor(name: str, value: object, buffer: int) -> int:
-        is_constant = isinstance(value, np.ndarray)
-        dims = [int(d) for d in (value.shape if is_constant else value)]  # type: ignore[attr-defined]
-        text, shape = b.CreateString(name), vector(tflite.TensorStartShapeVector, dims, "PrependInt32")
-        kind = tflite.TensorType.INT32 if is_constant and value.dtype == np.int32 else tflite.TensorType.FLOAT32
+        dtype, dims = (value.dtype, value.shape) if isinstance(value, np.ndarray) else value  # type: ignore[misc]
+        text, shape = (
+            b.CreateString(name),
+            vector(tflite.TensorStartShapeVector, [int(d) for d in dims], "PrependInt32"),
+        )
+        kind = tflite.TensorType.INT32 if np.dtype(dtype) == np.int32 else tflite.TensorType.FLOAT32
         tflite.TensorStart(b)
         tflite.TensorAddShape(b, shape)
         tflite.TensorAddType(b, kind)
@@ -49,36 +53,45 @@ def model(operator: str, options: str, tensors: dict[str, object], inputs: list[
             tflite.BufferAddData(b, held)
         return int(tflite.BufferEnd(b))
 
+    def operator(number: int, options: str, given: list[str]) -> int:
+        getattr(tflite, f"{options}Start")(b)
+        chosen = getattr(tflite, f"{options}End")(b)
+        *taken, made = map(names.index, given)
+        read = vector(tflite.OperatorStartInputsVector, taken, "PrependInt32")
+        written = vector(tflite.OperatorStartOutputsVector, [made], "PrependInt32")
+        tflite.OperatorStart(b)
+        tflite.OperatorAddOpcodeIndex(b, number)
+        tflite.OperatorAddInputs(b, read)
+        tflite.OperatorAddOutputs(b, written)
+        tflite.OperatorAddBuiltinOptionsType(b, getattr(tflite.BuiltinOptions, options))
+        tflite.OperatorAddBuiltinOptions(b, chosen)
+        return int(tflite.OperatorEnd(b))
+
+    def code(name: str) -> int:
+        number = getattr(tflite.BuiltinOperator, name)
+        tflite.OperatorCodeStart(b)
+        tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(number, 127))
+        tflite.OperatorCodeAddBuiltinCode(b, number)
+        tflite.OperatorCodeAddVersion(b, 1)
+        return int(tflite.OperatorCodeEnd(b))
+
     names = list(tensors)
-    constants = {name: value for name, value in tensors.items() if name not in inputs}
-    data = [constants[n].tobytes() if isinstance(constants.get(n), np.ndarray) else b"" for n in names]  # type: ignore[attr-defined]
+    data = [v.tobytes() if isinstance(v, np.ndarray) else b"" for v in tensors.values()]
     buffers = vector(tflite.ModelStartBuffersVector, [buffer(each) for each in (b"", *data)])
-    listed = [tensor(name, value, at + 1) for at, (name, value) in enumerate(tensors.items())]
-    held = vector(tflite.SubGraphStartTensorsVector, listed)
-    getattr(tflite, f"{options}Start")(b)
-    chosen = getattr(tflite, f"{options}End")(b)
-    given = vector(tflite.OperatorStartInputsVector, list(range(len(names) - 1)), "PrependInt32")
-    made = vector(tflite.OperatorStartOutputsVector, [names.index(result)], "PrependInt32")
-    tflite.OperatorStart(b)
-    tflite.OperatorAddOpcodeIndex(b, 0)
-    tflite.OperatorAddInputs(b, given)
-    tflite.OperatorAddOutputs(b, made)
-    tflite.OperatorAddBuiltinOptionsType(b, getattr(tflite.BuiltinOptions, options))
-    tflite.OperatorAddBuiltinOptions(b, chosen)
-    operators = vector(tflite.SubGraphStartOperatorsVector, [tflite.OperatorEnd(b)])
+    held = vector(
+        tflite.SubGraphStartTensorsVector, [tensor(n, v, at + 1) for at, (n, v) in enumerate(tensors.items())]
+    )
+    nodes = [operator(at, options, given.split()) for at, (_, options, given) in enumerate(operators)]
+    listed = vector(tflite.SubGraphStartOperatorsVector, nodes)
     taken = vector(tflite.SubGraphStartInputsVector, [names.index(n) for n in inputs], "PrependInt32")
-    outputs = vector(tflite.SubGraphStartOutputsVector, [names.index(result)], "PrependInt32")
+    outputs = vector(tflite.SubGraphStartOutputsVector, [names.index(operators[-1][2].split()[-1])], "PrependInt32")
     tflite.SubGraphStart(b)
     tflite.SubGraphAddTensors(b, held)
     tflite.SubGraphAddInputs(b, taken)
     tflite.SubGraphAddOutputs(b, outputs)
-    tflite.SubGraphAddOperators(b, operators)
+    tflite.SubGraphAddOperators(b, listed)
     graphs = vector(tflite.ModelStartSubgraphsVector, [tflite.SubGraphEnd(b)])
-    tflite.OperatorCodeStart(b)
-    tflite.OperatorCodeAddDeprecatedBuiltinCode(b, min(getattr(tflite.BuiltinOperator, operator), 127))
-    tflite.OperatorCodeAddBuiltinCode(b, getattr(tflite.BuiltinOperator, operator))
-    tflite.OperatorCodeAddVersion(b, 1)
-    codes = vector(tflite.ModelStartOperatorCodesVector, [tflite.OperatorCodeEnd(b)])
+    codes = vector(tflite.ModelStartOperatorCodesVector, [code(name) for name, _, _ in operators])
     tflite.ModelStart(b)
     tflite.ModelAddVersion(b, 3)
     tflite.ModelAddOperatorCodes(b, codes)
@@ -90,7 +103,8 @@ def model(operator: str, options: str, tensors: dict[str, object], inputs: list[
 
 def sum_with_a_constant(constant: np.ndarray) -> bytes:
     """Return the file of ``y = x + constant``."""
-    return model("ADD", "AddOptions", {"x": SHAPE, "constant": constant, "y": SHAPE}, ["x"], "y")
+    shape = ("float32", SHAPE)
+    return model([("ADD", "AddOptions", "x constant y")], {"x": shape, "constant": constant, "y": shape}, ["x"])
 
 
 def test_a_file_with_a_weight(tmp_path: Path) -> None:
@@ -103,22 +117,34 @@ def test_a_file_with_a_weight(tmp_path: Path) -> None:
 
 
 def test_operators_at_which_the_importer_failed(tmp_path: Path) -> None:
-    """An axis that is added, a shape that the program is given, and a product by a constant."""
+    """An axis that is added, the shape of another tensor, and a product by a constant."""
     rng = np.random.default_rng(0)
     x, weight = (rng.standard_normal(shape).astype("float32") for shape in ((2, 3), (3, 4)))
-    shape = np.int32([3, 2])
+    given, axis, other = ("float32", SHAPE), np.int32([1]), np.zeros((3, 2), "float32")
+    shaped = [("SHAPE", "ShapeOptions", "other shape"), ("RESHAPE", "ReshapeOptions", "x shape y")]
     files = {
-        "added": ("EXPAND_DIMS", "ExpandDimsOptions", {"x": SHAPE, "axis": np.int32(1).reshape(1), "y": (2, 1, 3)}),
-        "shaped": ("RESHAPE", "ReshapeOptions", {"x": SHAPE, "shape": shape, "y": (3, 2)}),
-        "product": ("BATCH_MATMUL", "BatchMatMulOptions", {"x": SHAPE, "weight": weight, "y": (2, 4)}),
+        "added": ([("EXPAND_DIMS", "ExpandDimsOptions", "x axis y")], {"axis": axis, "y": ("float32", (2, 1, 3))}),
+        "shaped": (shaped, {"other": other, "shape": ("int32", (2,)), "y": ("float32", (3, 2))}),
+        "product": (
+            [("BATCH_MATMUL", "BatchMatMulOptions", "x weight y")],
+            {"weight": weight, "y": ("float32", (2, 4))},
+        ),
     }
     expected = {"added": x[:, None], "shaped": x.reshape(3, 2), "product": x @ weight}
-    for name, (operator, options, tensors) in files.items():
-        path, inputs = tmp_path / f"{name}.tflite", ["x", "shape"] if name == "shaped" else ["x"]
-        path.write_bytes(model(operator, options, tensors, inputs, "y"))
-        given = (x, shape) if name == "shaped" else (x,)
-        result = vmkit.VirtualMachine(vmkit.compile(path, "llvm"), "cpu").run(*given).numpy()
+    for name, (operators, tensors) in files.items():
+        path = tmp_path / f"{name}.tflite"
+        path.write_bytes(model(operators, {"x": given, **tensors}, ["x"]))
+        result = vmkit.VirtualMachine(vmkit.compile(path, "llvm"), "cpu").run(x).numpy()
         np.testing.assert_allclose(result, expected[name], rtol=1e-6, err_msg=name)
+
+
+def test_a_shape_that_the_caller_gives_is_refused(tmp_path: Path) -> None:
+    """It might be another than the one in the file, which the result would have all the same."""
+    tensors = {"x": ("float32", SHAPE), "shape": ("int32", (2,)), "y": ("float32", (3, 2))}
+    path = tmp_path / "shaped.tflite"
+    path.write_bytes(model([("RESHAPE", "ReshapeOptions", "x shape y")], tensors, ["x", "shape"]))
+    with pytest.raises(UnsupportedOperatorError, match="RESHAPE to sizes that only the run knows"):
+        vmkit.compile(path, "llvm")
 
 
 def test_shapes_that_tvmc_is_told_are_those_of_the_file(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class Converter(OperatorConverter):
     def convert_reshape(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
         """Convert RESHAPE: TVM's own takes a shape that the graph computes for a list of numbers.
 
-        The file says what comes of it, as of all its tensors.
+        The file says what comes of it, as of all its tensors; not so of a shape that the caller gives.
         """
         data, *shape = self.get_input_tensors(op)
         if not shape or not self.has_expr(shape[0].tensor_idx):
@@ -39,4 +39,9 @@ class Converter(OperatorConverter):
         (result,) = self.get_output_tensors(op)
         if data.qnn_params and not self.has_same_qnn_params(data, result):
             raise NotImplementedError("RESHAPE to a computed shape that changes the scale or the zero point")
+        inputs = self.subgraph.InputsAsNumpy().tolist()
+        if shape[0].tensor_idx in inputs or -1 in (
+            result.tensor.ShapeSignatureAsNumpy() if result.tensor.ShapeSignatureLength() else ()
+        ):
+            raise NotImplementedError("RESHAPE to sizes that only the run knows")
         return relax.op.reshape(self.get_tensor_expr(data), [int(size) for size in result.tensor.ShapeAsNumpy()])
