@@ -8,10 +8,13 @@ import pytest
 from tests.kernels.packed_product.products import convolved, packed_product
 from tests.kernels.packed_product.test_integers import CONVOLUTIONS, compiled, integers, target_of
 from vmkit import relay
+from vmkit.errors import TypeCheckError
 from vmkit.kernels.packed_product.encodings import weight_from_json, weight_to_json
 from vmkit.kernels.packed_product.pairs import PAIRS, IntegerPairs, pairs_of
 from vmkit.kernels.packed_product.shape import ProductShape
 from vmkit.kernels.packed_product.weight import PackedWeight
+from vmkit.optimize.ops.packed_product import packed_weight
+from vmkit.relay.op.registry import entry
 from vmkit.target import canonical_target
 from vmkit.target.integer_unit import integer_unit
 
@@ -93,6 +96,31 @@ def test_convolution_is_exact(name: str, is_dynamic: bool) -> None:
         machine = compiled(data, packed_product(data, w, encoding_of(target), 77, **attrs), target)
         wanted = convolved(x, w, strides, padding, dilation, 77)
         np.testing.assert_array_equal(machine.run(x).numpy(), wanted, err_msg=case)
+
+
+@pytest.mark.parametrize("name", [*TARGETS, "llvm"])
+def test_what_a_weight_says_of_itself_reaches_nothing_else(name: str) -> None:
+    """A weight is data: it may say that groups are there that are not, at places that are none."""
+    target, weight = name if name == "llvm" else target_of(name), some_large(64, 1, 1, 128)
+    encoding = "int8_pairs_narrow" if name == "llvm" else encoding_of(target)
+    data = relay.var("x", shape=(3, 128), dtype="uint8")
+    call = packed_product(data, weight, encoding, 0)
+    layout = packed_weight(call.attrs)
+    packed = call.args[1].data.numpy().reshape(layout.blocks, -1).copy()
+    words = np.full((layout.blocks, layout.words), 1 << 30, "<i4")
+    words[:, 0], words[:, 2::2] = (1 << 31) - 1, -(1 << 30)
+    packed[:, -words.shape[1] * 4 :] = words.view("int8")
+    given = relay.const(packed.reshape(layout.shape))
+    said = relay.Call(call.op, [data, given, call.args[2]], call.attrs)
+    result = compiled(data, said, target).run(integers(3, 128)).numpy()
+    assert result.shape == (3, 64) and np.abs(result.astype("int64")).max() <= 128 * 2 * 255 * 128
+
+
+def test_groups_that_are_there_twice_are_of_pairs_alone() -> None:
+    for encoding, extras in (("int8", 1), ("int16_narrow", 4), ("int8_pairs", -1)):
+        operator = entry("nn.contrib_packed_product")
+        with pytest.raises(TypeCheckError, match=f"extras is {extras}, expected 0"):
+            packed_weight(operator.attrs(encoding=encoding, channels=128, units=64, extras=extras))
 
 
 def test_operator_needs_no_unit() -> None:

@@ -75,6 +75,11 @@ class Encoding(ABC):
         return BLOCK
 
     @property
+    def has_extras(self) -> bool:
+        """Whether groups of inputs may be there twice."""
+        return False
+
+    @property
     def is_depthwise(self) -> bool:
         """Whether an output is of the input channel of the same number alone."""
         return False

@@ -204,18 +204,20 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         first = panel + w.groups * size
         words = in_register(first + w.extras * size)
 
-        def word(at: Size) -> tirx.Expr:
-            return tirx.Cast("int64", reinterpreted("int32", weight[ramp(words + at * 4, 4)]))
+        def word(at: Size, most: int) -> tirx.Expr:
+            # A weight is data, which may say anything.
+            said = tirx.Cast("int64", reinterpreted("int32", weight[ramp(words + at * 4, 4)]))
+            return in_register(tirx.Max(tirx.Min(said, integer(most)), integer(0)))
 
         def group(number: tirx.Expr) -> tuple[Size, Size]:
-            place, weights = in_register(word(number + 1)), in_register(first + number * size)
+            place, weights = word(number + 1, w.last_place), in_register(first + number * size)
             if w.runs == (1, 1):
                 return place, weights
             run, within = divided(place, w.depth)
             row, column = divided(in_register(run), w.runs[1])
             return in_register(plan.offset(row, column) + within), weights
 
-        return Again(in_register(word(integer(0))), group)
+        return Again(word(integer(0), w.extras), group)
 
 
 def _in_one_axis(buffer: tirx.Buffer) -> tirx.Buffer:

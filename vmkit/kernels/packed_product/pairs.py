@@ -42,6 +42,10 @@ class IntegerPairs(IntegerGroups):
     groups the block has, and of each the place of its first input in all runs of the window.
     """
 
+    @property
+    def has_extras(self) -> bool:
+        return True
+
     def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:
         return weight.blocks, (weight.groups + weight.extras) * self.block + weight.words, _GROUP
 
@@ -85,6 +89,7 @@ class IntegerPairs(IntegerGroups):
             if extras:
                 word = (groups + extras) * self.block + 1 + tirx.max(entry - groups, 0)
                 of_extra = sum((_byte(packed(block, word, byte), byte) for byte in range(4)), tirx.const(0, "int32"))
+                of_extra = tirx.max(tirx.min(of_extra, tirx.const(weight.last_place, "int32")), tirx.const(0, "int32"))
                 place = tirx.Select(entry < groups, place, of_extra.astype(entry.var.ty.dtype))
             run, within = divided(place + number, weight.depth)
             row, column = divided(run, weight.runs[1])

@@ -77,6 +77,11 @@ class PackedWeight:
         return rows * columns * self.depth // self.encoding.depth
 
     @property
+    def last_place(self) -> int:
+        """Where the last group begins among the inputs of all runs."""
+        return (self.groups - 1) * self.encoding.depth
+
+    @property
     def words(self) -> int:
         """How many int32 a block has that say which groups are there twice, filled up to a vector."""
         return _filled(self.extras + 1, 8) if self.extras else 0

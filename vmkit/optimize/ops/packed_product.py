@@ -47,9 +47,13 @@ def packed_weight(attrs: PackedProductAttrs) -> PackedWeight:
     """Return how the weight of a product is packed."""
     if attrs.encoding not in ENCODINGS:
         raise TypeCheckError(f"there is no encoding {attrs.encoding!r}{suggest(attrs.encoding, ENCODINGS)}")
+    encoding, extras = ENCODINGS[attrs.encoding], int(attrs.extras)
+    if extras < 0 or (extras and not encoding.has_extras):
+        expected = "0 or more" if encoding.has_extras else "0"
+        raise TypeCheckError(f"extras is {extras}, expected {expected} for the encoding {encoding.name!r}")
     window = attrs.kernel_size, attrs.strides, attrs.dilation, attrs.padding
     shape = ProductShape.of_window(attrs.channels, attrs.units, *window)
-    return PackedWeight(shape, ENCODINGS[attrs.encoding], int(attrs.extras))
+    return PackedWeight(shape, encoding, extras)
 
 
 @operator(
