@@ -119,7 +119,11 @@ def integer_matrices(shape: IntegerMatrices) -> tirx.PrimFunc:
             either(rows >= _ROWS, lambda: _tiles(product, batch, size_of), lambda: _single(product, batch, size_of))
 
         size_of = (rows, columns, shape.lanes)
-        either(columns >= shape.lanes, by_vectors, lambda: _narrow(product, batch))
+        either(
+            columns >= shape.lanes,
+            by_vectors,
+            lambda: either(columns > 0, lambda: _narrow(product, batch)),  # of none there is nothing to read
+        )
     return builder.get().with_attr(NEEDS_LANES, shape.lanes)
 
 

@@ -1,4 +1,4 @@
-"""A product of matrices of integers that are known at run time only: what IntegerMatrices makes of others."""
+"""A product of matrices of integers that are known at run time only: what UseIntegerMatrices makes of others."""
 
 from __future__ import annotations
 
