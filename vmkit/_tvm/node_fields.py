@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 import tvm_ffi
-from tvm_ffi import core
+from tvm_ffi import core, dataclasses
 from tvm_ffi.libinfo import find_libtvm_ffi
 
-from .node_references import give_back
+from .node_references import give_back, references_to
 
 __all__ = ["make_by_fields"]
 
@@ -169,7 +169,7 @@ def _setter_of(owner: type, field: Any) -> Setter:
     kind = field.ty.origin
     if kind in _OF_CPP:
         setter = _native_setter(kind, field.offset)
-    elif field.field_static_type_index >= _OBJECT:
+    elif field.field_static_type_index >= _OBJECT and _keep_a_reference():
         setter = _giving_back(field.setter)
     else:
         return field.setter  # a number, which nobody counts
@@ -180,6 +180,18 @@ def _setter_of(owner: type, field: Any) -> Setter:
     else:
         return property_of._fset
     return setter
+
+
+@lru_cache(None)
+def _keep_a_reference() -> bool:
+    """Say whether setters of this tvm-ffi take a reference too many: releases of one number may differ in it."""
+    probe: Any = dataclasses.py_class("vmkit.Probe")(
+        type("Probe", (tvm_ffi.Object,), {"__annotations__": {"held": tvm_ffi.Map[Any, Any]}})
+    )
+    held = tvm_ffi.convert({"probe": 0})
+    before = references_to(held.__chandle__())
+    probe(held)  # which ends here
+    return references_to(held.__chandle__()) > before
 
 
 def _giving_back(setter: Setter) -> Setter:
