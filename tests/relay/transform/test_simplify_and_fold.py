@@ -89,7 +89,15 @@ def test_a_constant_that_would_grow_a_lot_is_left() -> None:
     assert operators(FoldConstant()(tvm.IRModule({"main": relay.Function([x], x + big)}))) == ["broadcast_to", "add"]
 
 
-def test_weights_that_kernels_take_as_constants_are_computed_whatever_they_grow() -> None:
+def test_a_weight_of_more_elements_than_it_is_made_of_is_left() -> None:
+    x = relay.var("x", shape=(1, 1024, 4, 4))
+    weight = relay.broadcast_to(relay.const(np.ones((1024, 1, 1, 1), "float32")), (1024, 1024, 1, 1))
+    conv = relay.nn.conv2d(x, weight, kernel_size=(1, 1), channels=1024)
+    made = FoldConstant()(tvm.IRModule({"main": relay.Function([x], conv)}))
+    assert operators(made) == ["broadcast_to", "nn.conv2d"]
+
+
+def test_weights_that_kernels_take_as_constants_are_of_a_wider_type() -> None:
     x, rows = relay.var("x", shape=(1, 8, 8, 256)), relay.var("rows", shape=(2, 256))
     numbers = (np.arange(2048 * 256) % 199 - 99).reshape(2048, 256, 1, 1)
     half, whole = (relay.cast(relay.const(numbers.astype(dtype)), "float32") for dtype in ("float16", "int8"))

@@ -159,7 +159,7 @@ def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[RelayExpr]:
 
 
 def _weights(function: Function) -> set[RelayExpr]:
-    """Return what weights of floating-point products are made of that are computed whatever they grow."""
+    """Return what weights of floating-point products are made of, which may be of a wider type."""
     found: set[RelayExpr] = set()
     for node in post_order(function):
         is_conv = is_call(node, *_CONVOLUTIONS)
@@ -176,13 +176,19 @@ def _weights(function: Function) -> set[RelayExpr]:
     return found
 
 
+def _has_no_more(node: RelayExpr, operands: Sequence[RelayExpr]) -> bool:
+    """Say whether a node has no more elements than its operands: what is wider grows by a known factor, once."""
+    made, *given = (_total(each.checked_type, lambda dtype: 1) for each in (node, *operands))
+    return made is not None and made <= sum(count or 0 for count in given)
+
+
 def _note_size(node: RelayExpr, sizes: dict[RelayExpr, int], fold_qnn: bool, weights: Container[RelayExpr]) -> bool:
     """Say whether a node depends on nodes with sizes alone; then note its own."""
     operands = None if (_is_quantized(node) and not fold_qnn) or _is_string(node) else _operands(node)
     if operands is None or any(o not in sizes for o in operands):
         return False
     size = _bytes_of(node.checked_type)
-    is_kept = isinstance(node, Constant) or node in weights
+    is_kept = isinstance(node, Constant) or (node in weights and _has_no_more(node, operands))
     if size is None or not (is_kept or size <= sum(sizes[o] for o in operands) + _GROWTH_BYTES):
         return False
     sizes[node] = size
@@ -250,9 +256,14 @@ def _folded(ty: Type, constants: Sequence[RelayExpr]) -> RelayExpr:
 
 def _bytes_of(ty: Type) -> int | None:
     """Return the size of a type's values, or None where it is not known at compile time."""
+    return _total(ty, lambda dtype: max(1, tvm.DataType(stored_type(dtype)).bits // 8))
+
+
+def _total(ty: Type, of_element: Callable[[str], int]) -> int | None:
+    """Return the sum of what the elements of a type's values count, or None where their number is not known."""
     if isinstance(ty, TupleType):
-        sizes = [_bytes_of(f) for f in ty.fields]
-        return None if None in sizes else sum(s for s in sizes if s is not None)
+        found = [_total(f, of_element) for f in ty.fields]
+        return None if None in found else sum(each for each in found if each is not None)
     if not isinstance(ty, TensorType) or not all(isinstance(d, int) for d in ty.shape):
         return None
-    return prod(ty.shape) * max(1, tvm.DataType(stored_type(ty.dtype)).bits // 8)
+    return prod(ty.shape) * of_element(ty.dtype)
