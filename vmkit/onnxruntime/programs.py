@@ -159,7 +159,7 @@ class _OtherModel(Source):
         if options.sizes_by_name or options.sizes_by_denotation or options.initializers:
             raise InvalidArgument(f"{self._path}: dimensions and initializers can be overridden in ONNX models only")
         with _optimization(options, disabled):
-            return _of_signature(compile(self._path, target, cache=_cache(options) or False))
+            return _of_signature(compile(self._path, target, cache=_cache(options)))
 
 
 def _of_signature(executable: Executable) -> Built:
@@ -190,9 +190,7 @@ class _OnnxModel(Source):
         # Older files list every initializer as an input; none of those can be given another value.
         overridable = [value for value in declared if value.name in defaults and model.ir_version >= 4]
         with _optimization(options, disabled):
-            executable = compile(
-                _without_initializers(loaded, fed) if fed else loaded, target, cache=_cache(options) or False
-            )
+            executable = compile(_without_initializers(loaded, fed) if fed else loaded, target, cache=_cache(options))
         metadata = metadata_of(model)
         executable.info = replace(executable.info, model=asdict(metadata))
         return Built(
@@ -213,17 +211,17 @@ def _optimization(options: SessionOptions, disabled: Sequence[str]) -> AbstractC
     return context
 
 
-def _cache(options: SessionOptions) -> Cache | None:
-    """Return the cache that a session looks in first; None for none, also where the default one cannot be used."""
+def _cache(options: SessionOptions) -> Cache | bool:
+    """Return the cache that a session looks in first; False for none, also where the default one cannot be used."""
     if options.enable_profiling or options.cache is False:
-        return None  # what comes from a file has no sources, by which a profile tells kernels of a group apart
+        return False  # what comes from a file has no sources, by which a profile tells kernels of a group apart
     if options.cache is not True:
         return Cache(options.cache)
     try:
         return Cache()
     except OptionError as error:
         logger.warning("sessions compile their models each time: %s", error)
-        return None
+        return False
 
 
 def _copied(loaded: Loaded) -> Loaded:
