@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,26 +77,19 @@ def group_query_attention(
     if k_scale is not None or v_scale is not None or sliding_window_cache:
         ctx.fail("quantised and sliding caches are not supported")
     query, key, value = heads_apart(ctx, query, key, value, num_heads, kv_num_heads)
-    if (q_norm is None) != (k_norm is None):
-        ctx.fail("q_norm_weight and k_norm_weight must be given together")
-    if q_norm is not None and k_norm is not None:
-        epsilons = [qk_norm_epsilon if e is None else e for e in (q_norm_epsilon, k_norm_epsilon)]
-        query = root_mean_square(ctx, query, q_norm, -1, epsilons[0], 1)[0]
-        key = root_mean_square(ctx, key, k_norm, -1, epsilons[1], 1)[0]
+    epsilons = [qk_norm_epsilon if e is None else e for e in (q_norm_epsilon, k_norm_epsilon)]
+    query, key = _normalised(ctx, (query, key), (q_norm, k_norm), epsilons)
     if used_rows is not None and not causal:
         ctx.fail("query_seqlens is given, and causal is 0; rows behind the used ones would count")
     before = keys_before(ctx, last, query, ctx.shape(query)[0], used_rows)
     if do_rotary:
         if cosines is None or sines is None:
             ctx.fail("do_rotary needs cos_cache and sin_cache")
-        at = position_ids
-        if at is None:
-            at = relay.add(relay.squeeze(before, [2, 3]), relay.expand_dims(positions_along(ctx, query, 2), 0))
+        at = _positions(ctx, query, before) if position_ids is None else position_ids
         query, key = (turned_heads(ctx, x, at, cosines, sines, bool(rotary_interleaved)) for x in (query, key))
     cache = Cache(key, value, before)
     if past_key is not None and past_value is not None:
         cache = filled(ctx, past_key, past_value, cache, total)
-
     bias = Bias(ctx, ctx.dtype(query))
     whole = [*ctx.shape(query)[:3], ctx.shape(cache.key)[2]]
     if added is not None:
@@ -110,19 +104,36 @@ def group_query_attention(
     if sink is not None or smooth_softmax == 1:
         heads = _with_sink(ctx, heads, bias, sink)
     taken: dict[str, Expr] = {}
-
-    def keep(step: str, value: Expr) -> None:
-        taken[step] = value
-
-    softmax = Softmax(
-        Softmax.scale_of(ctx, query, scale or None), softcap, change=keep if ctx.wants(3) and qk_output else None
-    )
+    keep = taken.__setitem__ if ctx.wants(3) and qk_output else None
+    softmax = Softmax(Softmax.scale_of(ctx, query, scale or None), softcap, change=keep)
     result = merged_heads(ctx, attend(ctx, heads, softmax, bias))
     if used_rows is not None:
-        rows = relay.expand_dims(positions_along(ctx, result, 1), 0)
-        is_used = relay.less(rows, relay.expand_dims(casted(ctx, used_rows, "int64"), 1))
-        result = relay.where(relay.expand_dims(is_used, 2), result, ctx.constant(0, ctx.dtype(result)))
+        result = _without_padding(ctx, result, used_rows)
     return [result, cache.key, cache.value, taken.get("biased" if qk_output == 1 else "weights")]
+
+
+def _normalised(
+    ctx: Context, heads: Sequence[Expr], weights: Sequence[Expr | None], epsilons: Sequence[float]
+) -> list[Expr]:
+    """Return queries and keys, each head over the root of the mean of its squares if there are weights for it."""
+    given = [weight for weight in weights if weight is not None]
+    if len(given) == 1:
+        ctx.fail("q_norm_weight and k_norm_weight must be given together")
+    if not given:
+        return list(heads)
+    return [root_mean_square(ctx, x, w, -1, e, 1)[0] for x, w, e in zip(heads, given, epsilons, strict=True)]
+
+
+def _positions(ctx: Context, query: Expr, before: Expr) -> Expr:
+    """Return the places of the new rows, which follow those before."""
+    return relay.add(relay.squeeze(before, [2, 3]), relay.expand_dims(positions_along(ctx, query, 2), 0))
+
+
+def _without_padding(ctx: Context, result: Expr, used_rows: Expr) -> Expr:
+    """Return the rows of each sequence with zeros behind those that are used."""
+    rows = relay.expand_dims(positions_along(ctx, result, 1), 0)
+    is_used = relay.less(rows, relay.expand_dims(casted(ctx, used_rows, "int64"), 1))
+    return relay.where(relay.expand_dims(is_used, 2), result, ctx.constant(0, ctx.dtype(result)))
 
 
 def heads_apart(
