@@ -80,6 +80,9 @@ for _name in ("MaxPool", "AveragePool"):
     case(_name, floats(1, 64, 28, 28), label="5x5 by 1", kernel_shape=[5, 5], pads=[2] * 4)
     case(_name, floats(1, 16, 57, 57), label="3x3 by 1, odd", kernel_shape=[3, 3], pads=[1] * 4)
     case(_name, floats(1, 256, 14, 14), label="2x2 by 1", kernel_shape=[2, 2])
+    case(_name, floats(1, 32, 57, 57), label="3x3 by 2, odd", kernel_shape=[3, 3], strides=[2, 2])
+    case(_name, floats(1, 32, 8, 28, 28), label="2x2x2 by 2", kernel_shape=[2, 2, 2], strides=[2, 2, 2])
+    case(_name, floats(1, 32, 8, 28, 28), label="3x3x3 by 2", kernel_shape=[3] * 3, strides=[2] * 3, pads=[1] * 6)
 
 for _name, _gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
     for _steps, _batch, _size in ((16, 1, 64), (64, 8, 256)):

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isinf
 from typing import Any
 
+import tvm_ffi
 from tvm import s_tir, tirx
+from tvm.ir import Range
 from tvm.s_tir.schedule import LoopRV as Loop
 from tvm.s_tir.schedule import SBlockRV as Block
 
 from .._tvm import register_reducer
+from .._tvm.nodes import TensorLoad
 from ..relay.op.ordering import first_largest, first_smallest
-from .expressions import known
+from .expressions import known, loads_in
 
 __all__ = [
     "Block",
     "Loop",
     "SingleReduction",
+    "accesses",
     "extent",
     "is_empty",
     "is_reduction",
@@ -161,3 +166,19 @@ def loops_of_results(schedule: s_tir.Schedule, found: SingleReduction, outer: li
         schedule.set_scope(found.block, 0, "local")
     schedule.reverse_compute_at(after, outer[-1], preserve_unit_loops=True)
     return list(schedule.get_loops(after))[len(outer) :]
+
+
+def accesses(body: tirx.Stmt) -> tuple[list[tirx.BufferRegion], list[tirx.BufferRegion]]:
+    """Return which elements a statement reads, except those that it writes, and which it writes; each of them once."""
+    stores: list[tirx.BufferStore] = []
+    tvm_ffi.structural_walk(body, (tirx.BufferStore, stores.append))
+    reads: list[TensorLoad] = []
+    for load in loads_in(body):
+        is_written = any(load.source.same_as(store.buffer) for store in stores)
+        if not is_written and not any(tvm_ffi.structural_equal(load, read) for read in reads):
+            reads.append(load)
+
+    def region(buffer: tirx.Buffer, indices: Sequence[tirx.Expr]) -> tirx.BufferRegion:
+        return tirx.BufferRegion(buffer, [Range.from_min_extent(index, 1) for index in indices])
+
+    return [region(r.source, r.indices) for r in reads], [region(s.buffer, s.indices) for s in stores]

@@ -21,6 +21,7 @@ from vmkit.schedule.cpu import (
     elementwise,
     full_reduction,
     leading_reduction,
+    line_window,
     packed,
     peeled_window,
     piecewise,
@@ -74,7 +75,7 @@ KERNELS = {
     "largest of windows, odd width": (
         lambda x: topi.nn.pool2d(x, (3, 3), (1, 1), (1, 1), (1, 1, 1, 1), "max"),
         [(n, 16, 17, 19)],
-        contraction,
+        line_window,
     ),
     "conv 1x1, odd width": (conv(1, 0), [(2, 5, 7, 13), (6, 5, 1, 1)], contraction),
     "conv 7x7, stride 2": (conv(2, 3), [(1, 3, 32, 32), (8, 3, 7, 7)], contraction),
@@ -83,7 +84,37 @@ KERNELS = {
     "max pool": (
         lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max"),
         [(n, 4, 32, 32)],
+        line_window,
+    ),
+    "max pool of windows that are apart": (
+        lambda x: topi.nn.pool2d(x, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "max"),
+        [(2, 4, 32, 32)],
         elementwise,
+    ),
+    "average pool, stride 2": (
+        lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 0, 1, 1), "avg", count_include_pad=False),
+        [(n, 4, 31, 29)],
+        line_window,
+    ),
+    "average pool, stride 3": (
+        lambda x: topi.nn.pool2d(x, (2, 4), (1, 3), (1, 2), (0, 3, 1, 3), "avg"),
+        [(n, 4, 9, 23)],
+        line_window,
+    ),
+    "average pool along lines only, stride 2": (
+        lambda x: topi.nn.pool1d(x, (3,), (2,), (1,), (1, 1), "avg"),
+        [(n, 4, 41)],
+        line_window,
+    ),
+    "average pool of long windows, stride 4": (
+        lambda x: topi.nn.pool2d(x, (7, 40), (2, 4), (1, 1), (3, 0, 3, 0), "avg"),
+        [(n, 2, 12, 97)],
+        line_window,
+    ),
+    "max pool of volumes": (
+        lambda x: topi.nn.pool3d(x, (3, 3, 3), (2, 2, 2), (1, 1, 1), (1, 1, 1, 0, 1, 1), "max", layout="NCDHW"),
+        [(n, 2, 7, 9, 18)],
+        line_window,
     ),
     "max pool, channels last": (
         lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 1, 1, 1), "max", layout="NHWC"),

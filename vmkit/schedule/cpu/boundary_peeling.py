@@ -20,7 +20,7 @@ from ..._tvm.nodes import TensorLoad
 from ..blocks import Loop, SingleReduction, unmarked, with_fields
 from ..expressions import conjuncts, is_choice, replaced, stride, uses
 
-__all__ = ["Boundaries", "boundaries_of", "copied", "mark_boundaries", "with_peeled_boundaries"]
+__all__ = ["Boundaries", "adds_nothing", "boundaries_of", "copied", "mark_boundaries", "with_peeled_boundaries"]
 
 _TILES, _ACROSS = "vmkit.boundaries.tiles", "vmkit.boundaries.across"
 
@@ -66,7 +66,7 @@ def boundaries_of(sch: s_tir.Schedule, found: SingleReduction, row_axis: int) ->
     regions = [region for region in node.reads if region.source.same_as(stage)]
     if not is_choice(choice) or not isinstance(choice.args[1], TensorLoad) or len(regions) != 1:
         return None
-    if not _adds_nothing(node, stage, choice.args[2]):
+    if not adds_nothing(node, stage, choice.args[2]):
         return None
     over, step, steps = {1: 0, -1: 0}, 1, []
     for test in conjuncts(choice.args[0]):
@@ -272,7 +272,7 @@ def _rest(test: tirx.Expr) -> tirx.Expr | None:
     return None
 
 
-def _adds_nothing(node: s_tir.SBlock, stage: tirx.Buffer, padding: tirx.Expr) -> bool:
+def adds_nothing(node: s_tir.SBlock, stage: tirx.Buffer, padding: tirx.Expr) -> bool:
     """Say whether a reduction is the same without the steps that read the padding of a stage."""
     value, start = node.body.value, getattr(node.init, "value", None)
     if isinstance(value, tirx.Max | tirx.Min):

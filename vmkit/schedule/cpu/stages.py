@@ -28,9 +28,14 @@ def block_of(nest: tirx.Stmt) -> s_tir.SBlock:
     return nest.block
 
 
-def with_nests(root: s_tir.SBlock, nests: Sequence[tirx.Stmt], gone: Sequence[tirx.Buffer] = ()) -> s_tir.SBlock:
-    """Return a kernel's root block with other loop nests, and without the buffers that are gone."""
-    kept = [buffer for buffer in root.alloc_buffers if not is_in(buffer, gone)]
+def with_nests(
+    root: s_tir.SBlock,
+    nests: Sequence[tirx.Stmt],
+    gone: Sequence[tirx.Buffer] = (),
+    more: Sequence[tirx.Buffer] = (),
+) -> s_tir.SBlock:
+    """Return a kernel's root block with other loop nests, without the buffers that are gone, and with more of them."""
+    kept = [*(buffer for buffer in root.alloc_buffers if not is_in(buffer, gone)), *more]
     body = tirx.SeqStmt(list(nests)) if len(nests) > 1 else nests[0]
     return with_fields(root, body=body, alloc_buffers=kept)
 

@@ -12,13 +12,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import Range
 from tvm.sym import Analyzer
 
-from ..._tvm.nodes import TensorLoad
-from ..expressions import is_choice, loads_in, replaced
+from ..blocks import accesses
+from ..expressions import is_choice, replaced
 from .product import Operand, Product
 
 __all__ = ["LEFT", "RESULT", "RIGHT", "SUMS", "TOTAL", "Layout", "written"]
@@ -260,26 +259,10 @@ def _block(name: str, sizes: At, body: Statement, init: Statement | None = None)
         own[axis] = tirx.IterVar(Range(zero, size), tirx.Var(f"v{axis}", "int64"), kind)
     at = {axis: each.var for axis, each in own.items()}
     stored, start = body(at), None if init is None else init(at)
-    reads, writes = _accesses(stored)
+    reads, writes = accesses(stored)
     loops = {axis: tirx.Var(f"{name}_{axis}", "int64") for axis in sizes}
     block = s_tir.SBlock(list(own.values()), reads, writes, name, stored, start)
     made: tirx.Stmt = s_tir.SBlockRealize(list(loops.values()), True, block)
     for axis in reversed(list(sizes)):
         made = tirx.For(loops[axis], zero, sizes[axis], tirx.ForKind.SERIAL, made)
     return made
-
-
-def _accesses(body: tirx.Stmt) -> tuple[list[tirx.BufferRegion], list[tirx.BufferRegion]]:
-    """Return which elements a statement reads, except those that it writes, and which it writes; each of them once."""
-    stores: list[tirx.BufferStore] = []
-    tvm_ffi.structural_walk(body, (tirx.BufferStore, stores.append))
-    reads: list[TensorLoad] = []
-    for load in loads_in(body):
-        is_written = any(load.source.same_as(store.buffer) for store in stores)
-        if not is_written and not any(tvm_ffi.structural_equal(load, read) for read in reads):
-            reads.append(load)
-
-    def region(buffer: tirx.Buffer, indices: Sequence[tirx.Expr]) -> tirx.BufferRegion:
-        return tirx.BufferRegion(buffer, [Range.from_min_extent(index, 1) for index in indices])
-
-    return [region(r.source, r.indices) for r in reads], [region(s.buffer, s.indices) for s in stores]

@@ -1,0 +1,53 @@
+"""Windows that go by steps along lines of any length give what numpy says of them."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import vmkit
+from vmkit import relay
+
+CASES = {
+    "every second, padded": ((3, 3), (2, 2), (1, 1), (1, 1, 1, 1)),
+    "every third, padded at one side": ((2, 4), (1, 3), (1, 1), (0, 0, 1, 3)),
+    "dilated": ((3, 2), (1, 2), (2, 3), (2, 0, 2, 2)),
+    "along a line only": ((1, 3), (1, 2), (1, 1), (0, 1, 0, 1)),
+    "long": ((5, 20), (3, 2), (1, 1), (0, 9, 2, 10)),
+    "apart": ((2, 2), (2, 2), (1, 1), (0, 0, 0, 0)),
+}
+
+
+def expected(x: np.ndarray, kind: str, case: str) -> np.ndarray:
+    """Return the results of windows, one after the other; padding counts for nothing."""
+    size, strides, dilation, (top, left, bottom, right) = CASES[case]
+    whole = np.full((*x.shape[:2], x.shape[2] + top + bottom, x.shape[3] + left + right), np.nan)
+    whole[:, :, top : top + x.shape[2], left : left + x.shape[3]] = x
+    reach = [(s - 1) * d + 1 for s, d in zip(size, dilation, strict=True)]
+    shape = [(have - r) // s + 1 for have, r, s in zip(whole.shape[2:], reach, strides, strict=True)]
+    made = np.empty((*x.shape[:2], *shape))
+    for i, j in product(*map(range, shape)):
+        rows = slice(i * strides[0], i * strides[0] + reach[0], dilation[0])
+        columns = slice(j * strides[1], j * strides[1] + reach[1], dilation[1])
+        made[:, :, i, j] = (np.nanmax if kind == "max" else np.nanmean)(whole[:, :, rows, columns], axis=(2, 3))
+    return made
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+@pytest.mark.parametrize("kind", ["max", "avg"])
+@pytest.mark.parametrize("case", CASES)
+def test_pools_of_images_of_any_size(case: str, kind: str, dtype: str) -> None:
+    size, strides, dilation, padding = CASES[case]
+    x = relay.var("x", shape=(relay.Any(), 2, relay.Any(), relay.Any()), dtype=dtype)
+    pool = relay.nn.max_pool2d if kind == "max" else relay.nn.avg_pool2d
+    made = relay.nn.relu(pool(x, size, strides, dilation, padding))
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], made)), "cpu")
+    random = np.random.default_rng(0)
+    for shape in ((1, 2, 13, 29), (2, 2, 14, 40), (1, 2, 24, 17), (3, 2, 5, 16), (1, 2, 40, 1100)):
+        values = (random.uniform(-60, 60, shape)).astype(dtype)
+        result = np.maximum(expected(values, kind, case), 0)
+        # Means of integers are rounded towards zero.
+        result = result.astype(dtype) if dtype != "int8" else np.trunc(result + 1e-9).astype(dtype)
+        np.testing.assert_allclose(machine.run(values).numpy(), result, rtol=1e-5, atol=1e-5)
