@@ -122,6 +122,23 @@ def test_every_unit_has_the_instruction(cpu: str) -> None:
     vmkit.compile(function, target)
 
 
+@pytest.mark.parametrize(
+    ("rows", "zeros", "expected"),
+    [
+        (8, ((), ()), ["uint8", "int8"]),
+        (1, ((), ()), ["int16", "uint8"]),  # the sums of all columns would be as much work as the product
+        (8, ((1, 8, 1), None), ["int16", "uint8"]),  # several zero points
+    ],
+)
+def test_numbers_are_read_in_fours_where_the_unit_has_them(rows: int, zeros: Any, expected: list[str]) -> None:
+    function = of_matrices(((1, rows, 20), (1, 20, 40)), ("int8", "uint8"), zeros, (False, False))
+    module = optimize.UseIntegerMatrices(IntegerUnit(16, 4, 32))(infer_module(tvm.IRModule({"main": function})))
+    product = next(
+        n for n in post_order(infer_module(module)["main"]) if getattr(getattr(n, "op", 0), "name", "") == NAME
+    )
+    assert [arg.checked_type.dtype for arg in product.args] == expected
+
+
 def test_operators_of_several_results_stay() -> None:
     x = relay.var("x", shape=(5, 9), dtype="int32")
     found = operators(relay.Function([x], relay.topk(x, k=2, ret_type="both").astuple()), IntegerUnit(8, 2, 16))
@@ -132,8 +149,15 @@ def test_a_target_without_the_instruction_is_refused() -> None:
     """LLVM would end the process."""
     x, y = relay.var("x", shape=(2, 3, 6), dtype="int16"), relay.var("y", shape=(2, 6, 8), dtype="int8")
     function = relay.Function([x, y], build(NAME, x, y, lanes=16))
-    for cpu, has in (("x86-64", "has no instructions for that"), ("x86-64-v3", "has vectors of 8")):
-        with pytest.raises(CompileError, match=f"in vectors of 16 int32, but the target .* {has}; write nn.matmul"):
+    refused = [("x86-64", "has no instructions for that"), ("x86-64-v3", "has vectors of 8, and groups of 2")]
+    for cpu, has in refused:
+        with pytest.raises(
+            CompileError, match=f"in vectors of 16 int32, by groups of 2, but .* {has}; write nn.matmul"
+        ):
             vmkit.compile(function, f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}")
+    fours = relay.var("x", shape=(2, 3, 6), dtype="uint8")
+    with pytest.raises(CompileError, match=r"by groups of 4, but .* has vectors of 16, and groups of 2"):
+        made = build(NAME, fours, y, lanes=16)
+        vmkit.compile(relay.Function([fours, y], made), "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")
     with pytest.raises(TypeCheckError, match="lanes is 3, expected 8 or 16"):
         vmkit.compile(relay.Function([x, y], build(NAME, x, y, lanes=3)))

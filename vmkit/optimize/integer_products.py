@@ -24,7 +24,7 @@ from ..relay.transform.share_constants import SharedConstants
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .constant_products import ConstantProduct, constant_product
 
-__all__ = ["Difference", "IntegerProducts", "difference_of", "is_worth_it", "known_integers", "moved"]
+__all__ = ["Difference", "IntegerProducts", "difference_of", "is_worth_it", "known_integers", "moved", "stored_as"]
 
 # Of so many groups one may be there twice: sums of pairs take four fifths of the time of products of int16.
 _EXTRAS = 5
@@ -155,7 +155,7 @@ def _chosen(node: RelayExpr, unit: IntegerUnit, shared: SharedConstants) -> Rela
 def _product(product: ConstantProduct, data: Difference, unit: IntegerUnit, shared: SharedConstants) -> Expr:
     """Return a product of integers less a number by the unit's instructions."""
     weight = product.weight
-    x, zero = _unsigned(data)
+    x, zero = stored_as(data, "uint8")
     filler = const(np.uint8(0)) if zero is None else build("cast", zero, dtype="uint8")
     parts = [
         product.multiplied(_encoding_of(product, part, unit), shared, x, filler, weight=part) for part in _parts(weight)
@@ -213,18 +213,19 @@ def _is_of_range(zero: Expr | None, dtype: str) -> bool:
     return zero is None or type_of(zero).dtype == dtype
 
 
-def _unsigned(data: Difference) -> tuple[Expr, Expr | None]:
-    """Return integers as uint8, and the int32 to be subtracted from them, None for 0."""
+def stored_as(data: Difference, dtype: str) -> tuple[Expr, Expr | None]:
+    """Return integers as uint8 or int8, and the int32 to be subtracted from them, None for 0."""
     zero = None if data.zero is None else build("cast", data.zero, dtype="int32")
     if isinstance(data.zero, Constant):
         known = data.zero.data.numpy().astype("int32").reshape(())
         zero = const(known) if known.any() else None
-    if type_of(data.integers).dtype == "uint8":
+    if type_of(data.integers).dtype == dtype:
         return data.integers, zero
-    wide = build("add", build("cast", data.integers, dtype="int16"), const(np.int16(128)))
-    shift = const(np.int32(128))
+    by = 128 if dtype == "uint8" else -128
+    wide = build("add", build("cast", data.integers, dtype="int16"), const(np.int16(by)))
+    shift = const(np.int32(by))
     if zero is None:
-        return build("cast", wide, dtype="uint8"), shift
+        return build("cast", wide, dtype=dtype), shift
     if isinstance(zero, Constant):
-        return build("cast", wide, dtype="uint8"), const(zero.data.numpy() + np.int32(128))
-    return build("cast", wide, dtype="uint8"), build("add", zero, shift)
+        return build("cast", wide, dtype=dtype), const(zero.data.numpy() + np.int32(by))
+    return build("cast", wide, dtype=dtype), build("add", zero, shift)

@@ -23,7 +23,7 @@ __all__: list[str] = []
 
 _NAME = "nn.contrib_integer_matrices"
 _LANES = (8, 16)
-_RIGHT = ("int8", "uint8", "int16")
+_RIGHT = {"int16": ("int8", "uint8", "int16"), "uint8": ("int8",)}
 
 
 @attrs_node("relay.attrs.IntegerMatricesAttrs")
@@ -35,16 +35,17 @@ class IntegerMatricesAttrs(Attrs):
 
 @operator(_NAME, "x", "y", attrs=IntegerMatricesAttrs, level=10, pattern=OpPattern.OPAQUE)
 class IntegerMatricesOperator:
-    """``x @ y`` in int32 on a CPU, of int16 (batch, rows, inner) by int8, uint8 or int16 (batch, inner, columns).
+    """``x @ y`` in int32 on a CPU, of matrices (batch, rows, inner) by (batch, inner, columns).
 
-    One of the batches may be 1.
+    They are int16 by int8, uint8 or int16, or uint8 by int8. One of the batches may be 1.
     """
 
     @staticmethod
     def relation(attrs: IntegerMatricesAttrs, x: Type, y: Type) -> Type:
         a, b = require_tensor(x, "x"), require_tensor(y, "y")
-        if len(a.shape) != 3 or len(b.shape) != 3 or a.dtype != "int16" or b.dtype not in _RIGHT:
-            raise TypeCheckError(f"x must be int16 and y {', '.join(_RIGHT)}, of three axes each, not {a} and {b}")
+        if len(a.shape) != 3 or len(b.shape) != 3 or b.dtype not in _RIGHT.get(a.dtype, ()):
+            expected = " or ".join(f"{left} by {', '.join(right)}" for left, right in _RIGHT.items())
+            raise TypeCheckError(f"x and y must be {expected}, of three axes each, not {a} and {b}")
         if attrs.lanes not in _LANES:
             raise TypeCheckError(f"lanes is {attrs.lanes}, expected {' or '.join(map(str, _LANES))}")
         batches = [a.shape[0], b.shape[0]]
@@ -62,7 +63,8 @@ class IntegerMatricesOperator:
         batch = broadcast_dim(context, "dimension 0", [a[0], b[0]])
         inner = a[2] if isinstance(a[2], int) else b[1]
         batches = _known(batch), _known(a[0]), _known(b[0])
-        shape = IntegerMatrices(batches, _known(a[1]), _known(inner), _known(b[2]), str(y.ty.dtype), attrs.lanes)
+        dtypes = str(x.ty.dtype), str(y.ty.dtype)
+        shape = IntegerMatrices(batches, _known(a[1]), _known(inner), _known(b[2]), dtypes, attrs.lanes)
         write = partial(integer_matrices, shape)
         return call_kernel(context, write, "integer_matrices", [x, y], [batch, a[1], b[2]], dtype="int32")
 
