@@ -25,21 +25,32 @@ def _from_front(ctx: Context, indices: Expr, source: Expr, axis: int) -> Expr:
 
     The run fails on an index that lies outside of the axis, and the import if it is known.
     """
-    dtype, extent = ctx.dtype(indices), ctx.shape(source)[axis]
-    zero, value = ctx.constant(0, dtype), ctx.static(indices)
-    if value is not None and isinstance(extent, int):
-        if value.size and not -extent <= int(value.min()) <= int(value.max()) < extent:
-            wrong = value[(value < -extent) | (value >= extent)].ravel()[0]
-            ctx.fail(f"the index {wrong} lies outside of axis {axis}, which has {extent} elements")
-        return ctx.constant(np.where(value < 0, value + extent, value), dtype) if (value < 0).any() else indices
-    size = relay.take(shape_vector(ctx, source), ctx.constant(axis, "int64"), axis=0)
-    if dtype != "int64":
-        size = relay.cast(size, dtype)
-    message = f"{ctx.node.op_type}: an index lies outside of axis {axis}"
-    checked = _within(ctx, indices, size, message)
+    dtype, extent, value = ctx.dtype(indices), ctx.shape(source)[axis], ctx.static(indices)
+    checked = _on_axis(ctx, indices, source, axis)
     if value is not None and (value >= 0).all():
         return checked
-    return relay.where(relay.less(checked, zero), relay.add(checked, size), checked)
+    if value is not None and isinstance(extent, int):
+        return ctx.constant(np.where(value < 0, value + extent, value), dtype)
+    below = relay.less(checked, ctx.constant(0, dtype))
+    return relay.where(below, relay.add(checked, _extent(ctx, source, axis, dtype)), checked)
+
+
+def _on_axis(ctx: Context, indices: Expr, source: Expr, axis: int) -> Expr:
+    """Return indices that lie on an axis, counted from its front or its end; fails as :func:`_from_front` does."""
+    extent, value = ctx.shape(source)[axis], ctx.static(indices)
+    if value is None or not isinstance(extent, int):
+        message = f"{ctx.node.op_type}: an index lies outside of axis {axis}"
+        return _within(ctx, indices, _extent(ctx, source, axis, ctx.dtype(indices)), message)
+    if value.size and not -extent <= int(value.min()) <= int(value.max()) < extent:
+        wrong = value[(value < -extent) | (value >= extent)].ravel()[0]
+        ctx.fail(f"the index {wrong} lies outside of axis {axis}, which has {extent} elements")
+    return indices
+
+
+def _extent(ctx: Context, source: Expr, axis: int, dtype: str) -> Expr:
+    """Return the size of an axis as a number of the program."""
+    size = relay.take(shape_vector(ctx, source), ctx.constant(axis, "int64"), axis=0)
+    return size if dtype == "int64" else relay.cast(size, dtype)
 
 
 def _within(ctx: Context, indices: Expr, extents: Expr, message: str) -> Expr:
@@ -58,7 +69,7 @@ def gather(ctx: Context, x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
 @converter("GatherElements", since=11)
 def gather_elements(ctx: Context, x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
     at = ctx.axis(axis, ctx.rank(x))
-    return relay.gather(x, at, _from_front(ctx, indices, x, at))
+    return relay.gather(x, at, _on_axis(ctx, indices, x, at))  # which counts negative indices from the end itself
 
 
 @converter("GatherND", since=11)
