@@ -32,3 +32,8 @@ def test_a_kernel_computes_any_number_of_rows(outer: int, block: int, rows: int,
 
 def test_a_block_is_two_vectors_or_three_where_they_leave_less_over() -> None:
     assert [block_of(8 * vectors, 8) // 8 for vectors in range(1, 12)] == [1, 2, 3, 2, 2, 2, 2, 2, 3, 2, 2]
+
+
+@pytest.mark.parametrize(("inner", "rows"), [(1000, 14), (1024, 7), (2048, 7), (1536, 14)])
+def test_rows_that_are_in_one_set_of_the_cache_are_no_more_than_it_holds(inner: int, rows: int) -> None:
+    assert plan_packed_gemm(PackedGemmShape((196,), inner, 256, 32, 16), 32).rows == rows

@@ -23,6 +23,7 @@ __all__ = [
 _NEAR = CACHES.half_of_second  # of a weight that stays there while rows go by
 LINE = CACHES.line // 4  # float32 that come from memory at once
 _BEGINS = 8  # rows whose begins, which no step leads from one to the next, are in registers for addresses
+_WAYS = 8  # rows that the first cache holds which are apart by the size of a way, or a multiple of it
 _USUAL = 4  # tiles of data of unknown size
 _NEAREST = CACHES.three_quarters_of_first  # of rows that stay there while blocks of the weight go by
 
@@ -149,6 +150,8 @@ def plan_packed_gemm(shape: PackedGemmShape, registers: int) -> PackedGemmPlan:
     most = max(1, (registers - 4) // (shape.block // shape.lanes))
     if shape.window is not None:
         most = min(most, _BEGINS)
+    elif 4 * shape.inner % (CACHES.first // _WAYS) == 0:
+        most = min(most, _WAYS)  # the elements of all rows that go together are in one set of the cache
     rows, have = most, shape.rows
     if have is not None:
         # As few tiles as there can be, and little of the last one computed twice.
