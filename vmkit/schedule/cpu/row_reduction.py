@@ -61,11 +61,12 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     kernel, lanes = _kernel(sch), processor_of(target).vectors.lanes
     if kernel is None:
         return None
-    whole = _fitting(kernel, [lanes, lanes // 2])
+    width = kernel.width or 0
+    # What whole vectors leave of a long row costs less than all of it in halves of vectors.
+    whole = [lanes] if width >= _LONG * lanes else _fitting(kernel, [lanes, lanes // 2])
     if not whole:
         return None
     # More partial sums hide the latency of additions, but have to be added at the end of each row.
-    width = kernel.width or 0
     several = (
         [n * lanes for n in (4, 3, 2) if width % (n * lanes) == 0] or [4 * lanes] if width >= _LONG * lanes else []
     )
