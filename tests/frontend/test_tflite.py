@@ -18,13 +18,38 @@ SHAPE = (2, 3)
 HEADER = "codegen/host/include/tvmgen_default.h"
 
 
-def model(operators: list[tuple[str, str, str]], tensors: dict[str, object], inputs: list[str]) -> bytes:
-    """Return the file of operators of their default options, the last of which gives the result.
+class Graph:
+    """A graph of a file: its operators, of their default options, its tensors, and what it takes and gives.
 
-    An operator is its name, that of its options, and the names of what it takes and at last gives. `tensors` has for
-    each the array that it is, or the data type and the shape of one; those of `inputs` are the graph's own.
+    An operator is its name, that of its options, and the names of what it takes and at last gives, ``-`` for nothing.
+    `tensors` has for each the array that it is, or the data type and the shape of one, and the scale and the zero point
+    of one that is quantised. `inputs` are the graph's own; what the last operator gives is its result, or `outputs`.
     """
+
+    def __init__(
+        self,
+        operators: list[tuple[str, str, str]],
+        tensors: dict[str, object],
+        inputs: list[str],
+        outputs: list[str] | None = None,
+    ) -> None:
+        self.operators, self.tensors, self.inputs = operators, tensors, inputs
+        self.outputs = [operators[-1][2].split()[-1]] if outputs is None else outputs
+
+
+def model(
+    operators: list[tuple[str, str, str]],
+    tensors: dict[str, object],
+    inputs: list[str],
+    outputs: list[str] | None = None,
+    *,
+    once: Graph | None = None,
+) -> bytes:
+    """Return the file of a graph, and of another one that CALL_ONCE calls."""
     b = flatbuffers.Builder(1024)
+    graphs = [Graph(operators, tensors, inputs, outputs), *([once] if once else [])]
+    codes = list(dict.fromkeys(name for graph in graphs for name, _, _ in graph.operators))
+    data: list[bytes] = [b""]  # of the buffers, the first of which is empty
 
     def vector(start: object, items: list[int], append: str = "PrependUOffsetTRelative") -> int:
         start(b, len(items))  # type: ignore[operator]
@@ -32,18 +57,30 @@ def model(operators: list[tuple[str, str, str]], tensors: dict[str, object], inp
             getattr(b, append)(item)
         return int(b.EndVector())
 
-    def tensor(name: str, value: object, buffer: int) -> int:
-        dtype, dims = (value.dtype, value.shape) if isinstance(value, np.ndarray) else value  # type: ignore[misc]
+    def quantization(scale: float, zero: int) -> int:
+        scales = vector(tflite.QuantizationParametersStartScaleVector, [scale], "PrependFloat32")  # type: ignore[list-item]
+        zeros = vector(tflite.QuantizationParametersStartZeroPointVector, [zero], "PrependInt64")
+        tflite.QuantizationParametersStart(b)
+        tflite.QuantizationParametersAddScale(b, scales)
+        tflite.QuantizationParametersAddZeroPoint(b, zeros)
+        return int(tflite.QuantizationParametersEnd(b))
+
+    def tensor(name: str, value: object) -> int:
+        is_array = isinstance(value, np.ndarray)
+        dtype, dims, *alike = (value.dtype, value.shape) if is_array else value  # type: ignore[misc,attr-defined]
+        data.append(value.tobytes() if is_array else b"")  # type: ignore[attr-defined]
         text, shape = (
             b.CreateString(name),
             vector(tflite.TensorStartShapeVector, [int(d) for d in dims], "PrependInt32"),
         )
-        kind = tflite.TensorType.INT32 if np.dtype(dtype) == np.int32 else tflite.TensorType.FLOAT32
+        quantized = quantization(*alike) if alike else None
         tflite.TensorStart(b)
         tflite.TensorAddShape(b, shape)
-        tflite.TensorAddType(b, kind)
-        tflite.TensorAddBuffer(b, buffer)
+        tflite.TensorAddType(b, getattr(tflite.TensorType, str(dtype).upper()))
+        tflite.TensorAddBuffer(b, len(data) - 1)
         tflite.TensorAddName(b, text)
+        if quantized is not None:
+            tflite.TensorAddQuantization(b, quantized)
         return int(tflite.TensorEnd(b))
 
     def buffer(data: bytes) -> int:
@@ -53,14 +90,17 @@ def model(operators: list[tuple[str, str, str]], tensors: dict[str, object], inp
             tflite.BufferAddData(b, held)
         return int(tflite.BufferEnd(b))
 
-    def operator(number: int, options: str, given: list[str]) -> int:
+    def operator(names: list[str], name: str, options: str, given: list[str]) -> int:
         getattr(tflite, f"{options}Start")(b)
+        if name == "CALL_ONCE":
+            tflite.CallOnceOptionsAddInitSubgraphIndex(b, 1)
         chosen = getattr(tflite, f"{options}End")(b)
-        *taken, made = map(names.index, given)
-        read = vector(tflite.OperatorStartInputsVector, taken, "PrependInt32")
-        written = vector(tflite.OperatorStartOutputsVector, [made], "PrependInt32")
+        *taken, made = given
+        read = vector(tflite.OperatorStartInputsVector, [*map(names.index, taken)], "PrependInt32")
+        results = [] if made == "-" else [names.index(made)]
+        written = vector(tflite.OperatorStartOutputsVector, results, "PrependInt32")
         tflite.OperatorStart(b)
-        tflite.OperatorAddOpcodeIndex(b, number)
+        tflite.OperatorAddOpcodeIndex(b, codes.index(name))
         tflite.OperatorAddInputs(b, read)
         tflite.OperatorAddOutputs(b, written)
         tflite.OperatorAddBuiltinOptionsType(b, getattr(tflite.BuiltinOptions, options))
@@ -75,27 +115,27 @@ def model(operators: list[tuple[str, str, str]], tensors: dict[str, object], inp
         tflite.OperatorCodeAddVersion(b, 1)
         return int(tflite.OperatorCodeEnd(b))
 
-    names = list(tensors)
-    data = [v.tobytes() if isinstance(v, np.ndarray) else b"" for v in tensors.values()]
-    buffers = vector(tflite.ModelStartBuffersVector, [buffer(each) for each in (b"", *data)])
-    held = vector(
-        tflite.SubGraphStartTensorsVector, [tensor(n, v, at + 1) for at, (n, v) in enumerate(tensors.items())]
-    )
-    nodes = [operator(at, options, given.split()) for at, (_, options, given) in enumerate(operators)]
-    listed = vector(tflite.SubGraphStartOperatorsVector, nodes)
-    taken = vector(tflite.SubGraphStartInputsVector, [names.index(n) for n in inputs], "PrependInt32")
-    outputs = vector(tflite.SubGraphStartOutputsVector, [names.index(operators[-1][2].split()[-1])], "PrependInt32")
-    tflite.SubGraphStart(b)
-    tflite.SubGraphAddTensors(b, held)
-    tflite.SubGraphAddInputs(b, taken)
-    tflite.SubGraphAddOutputs(b, outputs)
-    tflite.SubGraphAddOperators(b, listed)
-    graphs = vector(tflite.ModelStartSubgraphsVector, [tflite.SubGraphEnd(b)])
-    codes = vector(tflite.ModelStartOperatorCodesVector, [code(name) for name, _, _ in operators])
+    def subgraph(graph: Graph) -> int:
+        names = list(graph.tensors)
+        held = vector(tflite.SubGraphStartTensorsVector, [tensor(n, v) for n, v in graph.tensors.items()])
+        nodes = [operator(names, name, options, given.split()) for name, options, given in graph.operators]
+        listed = vector(tflite.SubGraphStartOperatorsVector, nodes)
+        taken = vector(tflite.SubGraphStartInputsVector, [*map(names.index, graph.inputs)], "PrependInt32")
+        made = vector(tflite.SubGraphStartOutputsVector, [*map(names.index, graph.outputs)], "PrependInt32")
+        tflite.SubGraphStart(b)
+        tflite.SubGraphAddTensors(b, held)
+        tflite.SubGraphAddInputs(b, taken)
+        tflite.SubGraphAddOutputs(b, made)
+        tflite.SubGraphAddOperators(b, listed)
+        return int(tflite.SubGraphEnd(b))
+
+    graphs_at = vector(tflite.ModelStartSubgraphsVector, [subgraph(graph) for graph in graphs])
+    buffers = vector(tflite.ModelStartBuffersVector, [buffer(each) for each in data])
+    codes_at = vector(tflite.ModelStartOperatorCodesVector, [code(name) for name in codes])
     tflite.ModelStart(b)
     tflite.ModelAddVersion(b, 3)
-    tflite.ModelAddOperatorCodes(b, codes)
-    tflite.ModelAddSubgraphs(b, graphs)
+    tflite.ModelAddOperatorCodes(b, codes_at)
+    tflite.ModelAddSubgraphs(b, graphs_at)
     tflite.ModelAddBuffers(b, buffers)
     b.Finish(tflite.ModelEnd(b), b"TFL3")
     return bytes(b.Output())
@@ -136,6 +176,92 @@ def test_operators_at_which_the_importer_failed(tmp_path: Path) -> None:
         path.write_bytes(model(operators, {"x": given, **tensors}, ["x"]))
         result = vmkit.VirtualMachine(vmkit.compile(path, "llvm"), "cpu").run(x).numpy()
         np.testing.assert_allclose(result, expected[name], rtol=1e-6, err_msg=name)
+
+
+HANDLE = ("resource", ())
+TOTAL: list[tuple[str, str, str]] = [
+    ("CALL_ONCE", "CallOnceOptions", "-"),
+    ("VAR_HANDLE", "VarHandleOptions", "total"),
+    ("READ_VARIABLE", "ReadVariableOptions", "total before"),
+    ("ADD", "AddOptions", "before x sum"),
+    ("ASSIGN_VARIABLE", "AssignVariableOptions", "total sum -"),
+    ("READ_VARIABLE", "ReadVariableOptions", "total after"),
+    ("MUL", "MulOptions", "after x y"),
+]
+
+
+def first_value(value: np.ndarray) -> Graph:
+    """Return the graph that gives the variable ``total`` its first value."""
+    operators = [
+        ("VAR_HANDLE", "VarHandleOptions", "total"),
+        ("ASSIGN_VARIABLE", "AssignVariableOptions", "total first -"),
+    ]
+    return Graph(operators, {"total": HANDLE, "first": value}, [], [])
+
+
+def test_variables_go_from_call_to_call(tmp_path: Path) -> None:
+    """One is an input and a result more; what is read of it later in the graph is what was assigned before."""
+    x = np.random.default_rng(0).standard_normal(SHAPE).astype("float32")
+    given = ("float32", SHAPE)
+    tensors = {"total": HANDLE, "x": given, "before": given, "sum": given, "after": given, "y": given}
+    path = tmp_path / "total.tflite"
+    path.write_bytes(model(TOTAL, tensors, ["x"], once=first_value(np.full(SHAPE, 3, "float32"))))
+    vmkit.compile(path, "llvm").export(tmp_path / "total.vmx")
+    executable = vmkit.load(tmp_path / "total.vmx")
+    assert [(spec.name, spec.shape) for spec in executable.inputs] == [("x", SHAPE), ("total", SHAPE)]
+    machine = vmkit.VirtualMachine(executable, "cpu")
+    (state,) = machine.invoke("initial_state")
+    for calls in (1, 2, 3):
+        y, state = machine.run(x, state)
+        np.testing.assert_allclose(state.numpy(), 3 + calls * x, rtol=1e-6)
+        np.testing.assert_allclose(y.numpy(), (3 + calls * x) * x, rtol=1e-6)
+
+
+def test_a_variable_that_never_changes_is_a_constant(tmp_path: Path) -> None:
+    operators = [TOTAL[0], TOTAL[1], TOTAL[2], ("ADD", "AddOptions", "before x y")]
+    given = ("float32", SHAPE)
+    path = tmp_path / "constant.tflite"
+    first = first_value(np.full(SHAPE, 3, "float32"))
+    path.write_bytes(model(operators, {"total": HANDLE, "x": given, "before": given, "y": given}, ["x"], once=first))
+    x = np.ones(SHAPE, "float32")
+    assert (vmkit.VirtualMachine(vmkit.compile(path, "llvm"), "cpu").run(x).numpy() == 4).all()
+
+
+@pytest.mark.parametrize(
+    ("operators", "first", "said"),
+    [
+        (TOTAL[1:], None, "'total', which CALL_ONCE gives no first value"),
+        (TOTAL, np.zeros((4, 2, 3), "float32"), "to 'total', which is"),
+        (TOTAL, np.zeros(SHAPE, "int32"), "to 'total', which is"),
+    ],
+    ids=["no first value", "another shape", "another type"],
+)
+def test_variables_that_are_refused(
+    tmp_path: Path, operators: list[tuple[str, str, str]], first: np.ndarray | None, said: str
+) -> None:
+    given = ("float32", SHAPE)
+    tensors = {"total": HANDLE, "x": given, "before": given, "sum": given, "after": given, "y": given}
+    kept = [each for each in operators if "after" not in each[2]]
+    if first is not None:
+        kept = [each for each in kept if "before" not in each[2]]
+        kept = [(name, options, given.replace("sum", "x")) for name, options, given in kept]
+    path = tmp_path / "refused.tflite"
+    path.write_bytes(model(kept, tensors, ["x"], ["x"], once=None if first is None else first_value(first)))
+    with pytest.raises(UnsupportedOperatorError, match=said):
+        vmkit.compile(path, "llvm")
+
+
+def test_quantised_elements_that_only_move(tmp_path: Path) -> None:
+    """They are what they were, and refused where the file says another scale of the result."""
+    x, order = np.arange(-6, 6, dtype="int8").reshape(3, 4), np.int32([1, 0])
+    operators = [("TRANSPOSE", "TransposeOptions", "x order y")]
+    path = tmp_path / "moved.tflite"
+    tensors = {"x": ("int8", (3, 4), 0.5, 3), "order": order, "y": ("int8", (4, 3), 0.5, 3)}
+    path.write_bytes(model(operators, tensors, ["x"]))
+    np.testing.assert_array_equal(vmkit.VirtualMachine(vmkit.compile(path, "llvm"), "cpu").run(x).numpy(), x.T)
+    path.write_bytes(model(operators, {**tensors, "y": ("int8", (4, 3), 0.25, 3)}, ["x"]))
+    with pytest.raises(UnsupportedOperatorError, match="TRANSPOSE that changes the scale or the zero point"):
+        vmkit.compile(path, "llvm")
 
 
 def test_a_shape_that_the_caller_gives_is_refused(tmp_path: Path) -> None:

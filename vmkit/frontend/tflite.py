@@ -19,6 +19,9 @@ _IDENTIFIER = b"TFL3"
 def from_tflite(path: Path) -> tvm.IRModule:
     """Return the Relax module of a TFLite file, its weights constants.
 
+    Variables that the model changes are inputs behind its own, and what becomes of them results behind its own, in one
+    order; then the function ``initial_state`` gives their first values.
+
     Raises
     ------
     ModelError
@@ -29,23 +32,45 @@ def from_tflite(path: Path) -> tvm.IRModule:
         Where the package ``tflite`` is not installed.
     """
     tflite = needed("tflite", "tflite", f"{path.name}: a TFLite file")
-    from tvm.relax.frontend.tflite import from_tflite as imported
-
-    from .tflite_converter import Converter
-
     data = path.read_bytes()
     if data[4:8] != _IDENTIFIER:
         raise ModelError(f"{path.name} is no TFLite model: it has {data[4:8]!r} where such a file has {_IDENTIFIER!r}")
     try:
         model = tflite.Model.GetRootAsModel(data, 0)
-        module = imported(model, op_converter=Converter)
+        return _imported(model)
     except NotImplementedError as error:
         raise UnsupportedOperatorError(f"{path.name}: TVM's importer cannot convert it: {error}") from error
     except Exception as error:
         raise ModelError(f"{path.name}: TVM's importer fails at it: {type(error).__name__}: {error}") from error
-    # The weights, which are constants of the function, are listed once more in an attribute.
-    main = module["main"].without_attr("params").with_attr("output_tensor_names", _names_of_outputs(model))
-    module.update_func(module.get_global_var("main"), main)
+
+
+def _imported(model: Any) -> tvm.IRModule:  # noqa: ANN401 - of tflite
+    from tvm import relax
+    from tvm.relax.frontend.tflite.tflite_frontend import ExprTable
+
+    from .tflite_converter import Converter
+
+    graph, builder = model.Subgraphs(0), relax.BlockBuilder()
+    with builder.function("main"):
+        with builder.dataflow():
+            converter = Converter(model, graph, ExprTable(), builder)
+            inputs = [converter.input_of(int(graph.Inputs(k))) for k in range(graph.InputsLength())]
+            converter.check_unsupported_ops()
+            converter.convert_op_to_relax()
+            tensors = converter.get_tensors([int(graph.Outputs(k)) for k in range(graph.OutputsLength())])
+            variables = list((converter.variables or {}).values())
+            results = [*map(converter.get_tensor_expr, tensors), *(v.value for v in variables)]
+            result = builder.emit_output(results[0] if len(results) == 1 else relax.Tuple(results))
+        builder.emit_func_output(result, [*inputs, *(v.given for v in variables)])
+    if variables:
+        with builder.function("initial_state"):
+            builder.emit_func_output(relax.Tuple([v.first for v in variables]), [])
+    module = builder.get()
+    names = [*_names_of_outputs(model), *(f"{v.name}:next" for v in variables)]
+    module.update_func(
+        module.get_global_var("main"),
+        module["main"].with_attr("num_input", len(module["main"].params)).with_attr("output_tensor_names", names),
+    )
     return module
 
 

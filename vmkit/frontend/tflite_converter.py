@@ -2,16 +2,136 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import tvm_ffi
 from tvm import relax
-from tvm.relax.frontend.tflite.tflite_frontend import OperatorConverter
+from tvm.ir import GenericConst
+from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, get_tensor_name
 
-__all__ = ["Converter"]
+__all__ = ["Converter", "Variable"]
+
+
+# Operators that hand elements on as they are, so that quantised ones may be taken for integers.
+_MOVES = (
+    "BATCH_TO_SPACE_ND", "DEPTH_TO_SPACE", "EXPAND_DIMS", "GATHER", "GATHER_ND", "MIRROR_PAD", "PACK", "REVERSE_V2",
+    "SLICE", "SPACE_TO_DEPTH", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK",
+)  # fmt: skip
+_VARIABLES = ("ASSIGN_VARIABLE", "READ_VARIABLE")
+
+
+@dataclass
+class Variable:
+    """What a model keeps from call to call: its first value, the one a call is given, the one it leaves."""
+
+    name: str
+    first: GenericConst
+    given: relax.Var
+    value: relax.Expr
 
 
 class Converter(OperatorConverter):
-    """Converts the operators of one graph."""
+    """Converts the operators of one graph.
+
+    Attributes
+    ----------
+    variables : dict
+        Those that the graph changes, by their container and name; of graphs of branches and loops, None.
+    """
+
+    _SUPPORTED_QUANTIZED_OPS = OperatorConverter._SUPPORTED_QUANTIZED_OPS | {*_MOVES, *_VARIABLES}
+
+    def __init__(self, model: Any, subgraph: Any, table: ExprTable, builder: Any, state: Any = None) -> None:  # noqa: ANN401
+        super().__init__(model, subgraph, table, builder, state)
+        self.variables: dict[tuple[str, str], Variable] | None = {} if state is None else None
+        self._is_checking = False
+        if state is None:
+            self.conversion_state["changed"] = self._changed()
+        for name in _MOVES:
+            self.convert_map[name] = partial(self._moved, name, self.convert_map[name])
+
+    def input_of(self, index: int) -> relax.Var:
+        """Return the parameter that stands for an input of the graph."""
+        tensor = self.subgraph.Tensors(index)
+        dtype = self.get_tensor_type_str(tensor.Type())
+        if dtype == "string":
+            raise NotImplementedError("inputs of strings")
+        shape = [int(size) for size in tensor.ShapeAsNumpy()] if tensor.ShapeLength() else []
+        if dtype == "complex64":
+            shape, dtype = [*shape, 2], "float32"
+        name = get_tensor_name(self.subgraph, index)
+        made = relax.Var(name, relax.TensorType(shape=shape, dtype=dtype))
+        self.exp_tab.set_expr(name, made)
+        return made
+
+    def check_unsupported_ops(self) -> None:
+        """Refuse what has no converter, by TVM's own test."""
+        self._is_checking = True
+        super().check_unsupported_ops()
+        self._is_checking = False
+
+    def get_input_tensors(self, op: Any) -> list[Any]:  # noqa: ANN401 - of tflite
+        """Return what an operator takes; TVM's test takes the value of a variable for a quantised weight."""
+        if self._is_checking and self.get_op_code_str(op) == "ASSIGN_VARIABLE":
+            return []
+        return list(super().get_input_tensors(op))
+
+    def convert_read_variable(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
+        """Convert READ_VARIABLE: of one that the graph changes, the value that it has there."""
+        (handle,) = self.get_input_tensors(op)
+        key = self._get_resource_key_for_handle(handle, "READ_VARIABLE")
+        if key not in self.conversion_state["changed"]:
+            return super().convert_read_variable(op)
+        return self._variable(key).value
+
+    def convert_assign_variable(self, op: Any) -> None:  # noqa: ANN401 - of tflite
+        """Convert ASSIGN_VARIABLE, which TVM's own takes for first values only."""
+        if self.conversion_state["in_call_once_init"]:
+            super().convert_assign_variable(op)
+            return
+        handle, value = self.get_input_tensors(op)
+        variable = self._variable(self._get_resource_key_for_handle(handle, "ASSIGN_VARIABLE"))
+        new = self.bb.normalize(self.get_tensor_expr(value))
+        if not tvm_ffi.structural_equal(new.ty, variable.given.ty):
+            raise NotImplementedError(f"ASSIGN_VARIABLE of {new.ty} to {variable.name!r}, which is {variable.given.ty}")
+        variable.value = new
+
+    def _variable(self, key: tuple[str, str]) -> Variable:
+        if self.variables is None:
+            raise NotImplementedError("variables that change in a branch or a loop")
+        if key not in self.variables:
+            first = self.conversion_state["resource_values"].get(key)
+            if not isinstance(first, GenericConst):
+                raise NotImplementedError(f"the variable {key[1]!r}, which CALL_ONCE gives no first value")
+            given = relax.Var(key[1], first.ty)
+            self.variables[key] = Variable(key[1], first, given, given)
+        return self.variables[key]
+
+    def _changed(self) -> set[tuple[str, str]]:
+        """Return the variables that the graph, or a branch or a loop of it, assigns to outside CALL_ONCE."""
+        handles: dict[int, tuple[str, str]] = {}
+        changed = set()
+        for at in range(self.subgraph.OperatorsLength()):
+            op = self.subgraph.Operators(at)
+            match self.get_op_code_str(op):
+                case "VAR_HANDLE":
+                    (made,) = self.get_output_tensors(op)
+                    handles[made.tensor_idx] = self._get_var_handle_resource_key(op, made)
+                case "ASSIGN_VARIABLE" if op.Inputs(0) in handles:
+                    changed.add(handles[op.Inputs(0)])
+        return changed
+
+    def _moved(self, name: str, convert: Callable[..., Any], op: Any) -> Any:  # noqa: ANN401 - of tflite
+        """Convert an operator that hands elements on, which are quantised alike before and after."""
+        tensors = [*self.get_input_tensors(op), *self.get_output_tensors(op)]
+        quantized = [tensor for tensor in tensors if tensor.qnn_params]
+        is_one = all(self.has_same_qnn_params(quantized[0], each) for each in quantized[1:])
+        if quantized and not (is_one and self.get_output_tensors(op)[0].qnn_params):
+            raise NotImplementedError(f"{name} that changes the scale or the zero point")
+        return convert(op=op)
 
     def get_expr(self, input_tensor_idx: int) -> relax.Expr:
         """Return a tensor; TVM's own knows no constants, which some of its converters ask it for."""
@@ -23,9 +143,6 @@ class Converter(OperatorConverter):
     def convert_expand_dims(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
         """Convert EXPAND_DIMS: TVM's own passes ``relax.op.expand_dims`` a number of axes, as Relay's takes one."""
         data, axis = self.get_input_tensors(op)
-        (result,) = self.get_output_tensors(op)
-        if data.qnn_params and not self.has_same_qnn_params(data, result):
-            raise NotImplementedError("EXPAND_DIMS that changes the scale or the zero point")
         return relax.op.expand_dims(self.get_tensor_expr(data), int(self.get_tensor_value(axis).reshape(())))
 
     def convert_reshape(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite

@@ -7,6 +7,7 @@ import pytest
 import tvm
 
 import vmkit
+from tests.fenced import fenced
 from vmkit import relay
 from vmkit.relay.ir import Expr
 
@@ -73,6 +74,33 @@ def test_what_is_computed_of_transposed_elements(is_known: bool) -> None:
     found = vmkit.VirtualMachine(vmkit.compile(module, "native"), "cpu").run(x, y, row, scale)
     for actual, each, rtol in zip(found, expected, (2e-3, 1e-5, 0, 1e-6), strict=True):
         np.testing.assert_allclose(actual.numpy(), each, rtol=rtol, atol=1e-6)
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "any size"])
+@pytest.mark.parametrize("parts", [(64, 18), (16, 16, 16), (3, 5, 40), (8,) * 10], ids=str)
+def test_of_parts_of_a_concatenation_only_the_one_at_hand_is_read(parts: tuple[int, ...], is_known: bool) -> None:
+    """Squares lie in one part, across seams, and in more parts than have squares of their own."""
+    leading = (2, 16, 16) if is_known else [relay.Any() for _ in range(3)]
+    inputs = [relay.var(f"x{i}", shape=(*leading, count)) for i, count in enumerate(parts)]
+    turned = relay.transpose(relay.concatenate(inputs, 3), (0, 3, 1, 2))
+    machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": relay.Function(inputs, turned)}), "native"))
+    drawn = np.random.default_rng(0)
+    arrays = [drawn.normal(size=(2, 16, 16, count)).astype("float32") for count in parts]
+    for is_last in (False, True):
+        result = machine.run(*(fenced(array, is_last=is_last) for array in arrays))
+        np.testing.assert_array_equal(result.numpy(), np.concatenate(arrays, 3).transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "any size"])
+def test_transposed_padding_reads_nothing_beside_the_tensor(is_known: bool) -> None:
+    x = relay.var("x", shape=(2, 16, 16, 24) if is_known else (relay.Any(), relay.Any(), relay.Any(), 24))
+    padded = relay.nn.pad(x, ((0, 0), (1, 2), (3, 0), (5, 4)))
+    module = tvm.IRModule({"main": relay.Function([x], relay.transpose(padded, (0, 3, 1, 2)))})
+    machine = vmkit.VirtualMachine(vmkit.compile(module, "native"))
+    array = np.random.default_rng(0).normal(size=(2, 16, 16, 24)).astype("float32")
+    expected = np.pad(array, ((0, 0), (1, 2), (3, 0), (5, 4))).transpose(0, 3, 1, 2)
+    for is_last in (False, True):
+        np.testing.assert_array_equal(machine.run(fenced(array, is_last=is_last)).numpy(), expected)
 
 
 @pytest.mark.parametrize("cpu", ["x86-64", "skylake-avx512", "znver4"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from itertools import product
 
 import tvm
 import tvm_ffi
@@ -18,12 +19,15 @@ from ..._tvm.nodes import TensorLoad
 from ...kernels.builder import T, as_expr, integer, kernel, local, ramp, reinterpreted
 from ...kernels.lanes import transposed
 from ..blocks import Loop, unmarked
-from ..expressions import conjuncts, known, loads_in, replaced, stride, uses
+from ..expressions import conjuncts, is_choice, known, loads_in, replaced, stride, uses
 
 __all__ = ["mark_squares", "with_squares"]
 
 _KEY = "vmkit.square"
+_PARTS = 8  # of a concatenation, each of which has a square of its own
 _STORED = {"float16": "uint16", "bfloat16": "uint16", "bool": "uint8"}
+
+Along = tuple[tirx.Var, tirx.Var]  # what goes along the rows of a square, and along its lanes
 
 
 def mark_squares(sch: s_tir.Schedule, row: Loop, side: int) -> None:
@@ -35,7 +39,11 @@ def mark_squares(sch: s_tir.Schedule, row: Loop, side: int) -> None:
 
 
 def with_squares(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a scheduled kernel whose marked loops transpose in registers; one that chooses what it reads stays."""
+    """Return a scheduled kernel whose marked loops transpose in registers.
+
+    Of what is chosen by place, as the parts of a concatenation are, a square that lies in one part reads that alone;
+    elements of one that lies across a seam are read one by one.
+    """
 
     def square(loop: tirx.For) -> tirx.Stmt:
         mark = loop.annotations.get(_KEY)
@@ -56,17 +64,97 @@ def _square(row: tirx.For, side: int) -> tirx.Stmt | None:
     values = {v.var: value for v, value in zip(block.iter_vars, realize.iter_values, strict=True)}
     tests = [_shifted(values, test, (row.loop_var, lane.loop_var), side) for test in conjuncts(realize.predicate)]
     store = replaced(block.body, values)
-    loads = [load for load in loads_in(store.value) if _is_across(load, row.loop_var, lane.loop_var)]
-    if not loads:
+    along = (row.loop_var, lane.loop_var)
+    parts = _parts(store.value, along, side)
+    found = [[load for load in _always_read(value) if _is_across(load, *along)] for _, value in parts]
+    if not any(found):
         return None
-    whole = _shuffled(store, loads, (row.loop_var, lane.loop_var), side)
     unsure = [test for test in tests if not isinstance(test, tirx.IntImm)]
-    return tirx.IfThenElse(reduce(tirx.And, unsure), whole, row) if unsure else whole
+    result: tirx.Stmt = row
+    for (guards, value), loads in zip(reversed(parts), reversed(found), strict=True):
+        whole = _shuffled(tirx.BufferStore(store.buffer, value, store.indices), loads, along, side)
+        needed = [*unsure, *guards]
+        result = tirx.IfThenElse(reduce(tirx.And, needed), whole, result) if needed else whole
+    return result
 
 
-def _shifted(
-    values: dict[tirx.Var, tirx.Expr], test: tirx.Expr, along: tuple[tirx.Var, tirx.Var], side: int
-) -> tirx.Expr:
+def _parts(value: tirx.Expr, along: Along, side: int) -> list[tuple[list[tirx.Expr], tirx.Expr]]:
+    """Return what a value is in squares that lie in one part of what it is chosen from, and when a square does.
+
+    Both ways of a choice must not be read, since only the chosen one is within its tensor there. A choice that no
+    comparison of places makes is left in the value.
+    """
+    parts: list[tuple[list[tirx.Expr], tirx.Expr]] = [([], value)]
+    while (at := _first_choice(parts, along)) is not None and len(parts) < _PARTS:
+        place, condition = at
+        guards, chosen = parts[place]
+        tests = [(test, _at_corners(test, along, side)) for test in conjuncts(condition)]
+        inside = [each for _, corners in tests for each in corners]
+        outside = [reduce(tirx.And, map(_negated, corners)) for _, corners in tests]
+        parts[place : place + 1] = [
+            ([*guards, *inside], _decided(chosen, condition, 1)),
+            ([*guards, reduce(tirx.Or, outside)], _decided(chosen, condition, 2)),
+        ]
+    return parts
+
+
+def _first_choice(parts: list[tuple[list[tirx.Expr], tirx.Expr]], along: Along) -> tuple[int, tirx.Expr] | None:
+    """Return a part that reads what a choice by places chooses, and the outermost such choice's condition."""
+    for place, (_, value) in enumerate(parts):
+        for choice in _choices(value):
+            is_read = any(_is_across(load, *along) for each in choice.args[1:] for load in loads_in(each))
+            if is_read and all(_is_by_place(test, along) for test in conjuncts(choice.args[0])):
+                return place, choice.args[0]
+    return None
+
+
+def _choices(value: tirx.Expr) -> list[tvm.ir.Call]:
+    """Return the choices in an expression, each before those in it."""
+    found: list[tvm.ir.Call] = []
+
+    def note(call: tvm.ir.Call) -> None:
+        if is_choice(call):
+            found.append(call)
+
+    tvm_ffi.structural_walk(value, (tvm.ir.Call, note))
+    return sorted(found, key=lambda choice: -len(loads_in(choice)))
+
+
+def _is_by_place(test: tirx.Expr, along: Along) -> bool:
+    """Say whether a test compares places that move evenly along a square: then its corners tell of all of it."""
+    if not isinstance(test, tirx.LT | tirx.LE | tirx.GT | tirx.GE) or loads_in(test):
+        return False
+    return all(stride(test.a - test.b, var) is not None for var in along)
+
+
+def _at_corners(test: tirx.Expr, along: Along, side: int) -> list[tirx.Expr]:
+    """Return a test at the corners of a square, each of them once."""
+    ends = [[0, side - 1] if stride(test.a - test.b, var) else [0] for var in along]
+    corners = product(*ends)
+    return [replaced(test, dict(zip(along, map(integer, corner), strict=True))) for corner in corners]
+
+
+def _negated(test: tirx.Expr) -> tirx.Expr:
+    return Analyzer().simplify(tirx.Not(test))
+
+
+def _decided(value: tirx.Expr, condition: tirx.Expr, way: int) -> tirx.Expr:
+    """Return a value with one way of the choices that a condition makes in their place."""
+
+    def choice(call: tvm.ir.Call) -> tirx.Expr:
+        is_this = is_choice(call) and tvm_ffi.structural_equal(call.args[0], condition)
+        return call.args[way] if is_this else call
+
+    return tvm_ffi.structural_map(value, (tvm.ir.Call, choice))
+
+
+def _always_read(value: tirx.Expr) -> list[TensorLoad]:
+    """Return the reads of a value that are not one way of a choice."""
+    chosen = [load for choice in _choices(value) for each in choice.args[1:] for load in loads_in(each)]
+    return [load for load in loads_in(value) if not any(load.same_as(each) for each in chosen)]
+
+
+def _shifted(values: dict[tirx.Var, tirx.Expr], test: tirx.Expr, along: Along, side: int) -> tirx.Expr:
     """Let a square that would stick out of an axis end with it, and return whether the axis has room for one."""
     if not isinstance(test, tirx.LT):
         return test
@@ -96,9 +184,7 @@ def _places(load: TensorLoad) -> list[tirx.Expr]:
     return kept or list(load.indices)
 
 
-def _shuffled(
-    store: tirx.BufferStore, loads: list[TensorLoad], along: tuple[tirx.Var, tirx.Var], side: int
-) -> tirx.Stmt:
+def _shuffled(store: tirx.BufferStore, loads: list[TensorLoad], along: Along, side: int) -> tirx.Stmt:
     """Return statements that read the vectors of a square, transpose it, and write what is made of its elements."""
 
     def at(value: tirx.Expr, i: int, j: tirx.Expr | int) -> tirx.Expr:

@@ -89,6 +89,16 @@ def test_every_question_and_aggregate_agrees_with_missing_values(aggregate: str,
     agrees(model, {"x": rows(70, holes=True)}, {"x": rows(3, holes=True)})
 
 
+@pytest.mark.parametrize("aggregate", ["SUM", "MAX"])
+@pytest.mark.parametrize("targets", [1, 2])
+def test_leaves_with_several_weights_for_a_target(targets: int, aggregate: str) -> None:
+    """Of one target the first of them counts, as of the numbers of leaves that skl2onnx writes once for each class."""
+    ensemble = Ensemble(3, 4, 1, modes=["BRANCH_LEQ"])
+    for name, column in ensemble.leaves.items():
+        ensemble.leaves[name] = [*column, *(w + 1 for w in column)] if name == "weights" else [*column, *column]
+    agrees(ensemble.regressor(targets, aggregate_function=aggregate), {"x": rows(40)})
+
+
 def test_trees_take_doubles_and_integers_and_tensors_of_doubles() -> None:
     made = Ensemble(9, 4, 1, modes=MODES)
     agrees(made.regressor(1, "float64"), {"x": rows(30).astype("float64")})

@@ -72,6 +72,9 @@ class NodeLists(AttributeGroup):
             ctx.fail("two nodes of a tree have one number")
         nodes = self._nodes(ctx, places)
         leaves = self._leaves(ctx, places, added)
+        if targets == 1:
+            # As in onnxruntime: skl2onnx writes the number of a leaf once for each class, and means it once.
+            leaves = leaves.first_of_each()
         # A tree begins with the first of its nodes that is behind no other one.
         asking = ~nodes.is_leaf
         is_first = np.ones(len(nodes), bool)

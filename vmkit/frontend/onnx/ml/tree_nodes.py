@@ -171,6 +171,13 @@ class Leaves:
     targets: Column
     weights: Column
 
+    def first_of_each(self) -> Leaves:
+        """Return the first of what is added at each node."""
+        first = np.sort(np.unique(self.places, return_index=True)[1])
+        if len(first) == len(self.places):
+            return self
+        return Leaves(self.places[first], self.targets[first], self.weights[first])
+
     def of(self, nodes: Nodes, targets: int) -> Leaves:
         """Return what is added at leaves of `nodes`; ModelError where there is no such target."""
         kept = nodes.is_leaf[self.places]
