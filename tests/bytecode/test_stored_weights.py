@@ -14,7 +14,7 @@ import vmkit
 from vmkit import relay
 from vmkit.bytecode import Program, TensorConstant, lift_weights
 from vmkit.bytecode.placeholders import WEIGHT_BYTES
-from vmkit.bytecode.stored_weights import with_block
+from vmkit.bytecode.stored_weights import moved_to_block, with_block
 from vmkit.errors import ExecutableError
 from vmkit.executable.archive import read_archive, write_archive
 from vmkit.runtime.machine import VirtualMachine
@@ -118,6 +118,13 @@ def test_weights_are_not_copied(tmp_path: Path) -> None:
     (held,) = [c.data for c in loaded.program.constants if isinstance(c, TensorConstant) and len(c.data) > 4]
     assert {result.data_ptr() for result in results} == {np.frombuffer(held, "uint8").ctypes.data}
     np.testing.assert_array_equal(results[0].numpy(), W)
+
+
+def test_weights_are_written_from_where_they_are(tmp_path: Path) -> None:
+    program = vmkit.load(constant_result(tmp_path)).program
+    (held,) = [c.data for c in program.constants if isinstance(c, TensorConstant) and len(c.data) > 4]
+    _, (first, *_) = moved_to_block(program)
+    assert np.shares_memory(np.frombuffer(first, "uint8"), np.frombuffer(held, "uint8"))
 
 
 def test_a_result_outlives_executable_and_machine(tmp_path: Path) -> None:

@@ -45,6 +45,24 @@ def test_members_are_aligned_in_the_file_and_in_memory(path: Path) -> None:
         assert np.frombuffer(members[name], "uint8").ctypes.data % ALIGNMENT == 0
 
 
+def test_large_members_are_aligned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "_LARGE", 100)
+    path = tmp_path / "model.vmx"
+    write_archive(path, {}, MEMBERS)
+    _, members = read_archive(path)
+    assert {name: bytes(data) for name, data in members.items()} == MEMBERS
+    assert path.read_bytes().index(MEMBERS["weights.bin"]) % ALIGNMENT == 0
+    with zipfile.ZipFile(path) as file:
+        assert file.testzip() is None
+
+
+def test_a_member_in_parts_is_the_member(path: Path, tmp_path: Path) -> None:
+    whole = MEMBERS["weights.bin"]
+    parts = {**MEMBERS, "weights.bin": [whole[:64], memoryview(whole)[64:100], b"", whole[100:]]}
+    write_archive(tmp_path / "parts.vmx", {"target": "llvm"}, parts)
+    assert (tmp_path / "parts.vmx").read_bytes() == path.read_bytes()
+
+
 def test_equal_contents_are_equal_files(path: Path, tmp_path: Path) -> None:
     write_archive(tmp_path / "again.vmx", {"target": "llvm"}, MEMBERS)
     assert (tmp_path / "again.vmx").read_bytes() == path.read_bytes()

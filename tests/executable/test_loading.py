@@ -156,3 +156,17 @@ def test_kernel_groups_of_unknown_sizes_look_at_what_they_are_given(tmp_path: Pa
         machine = vmkit.VirtualMachine(vmkit.load(path), memory_cfg="naive", num_threads=1)
         with pytest.raises(VMError):
             machine.run(np.ones((5, 3), "float32"))
+
+
+def test_a_text_in_the_place_of_a_tensor_is_refused(tmp_path: Path) -> None:
+    x = relay.var("x", shape=(1 << 16,))
+    made = vmkit.compile(relay.Function([x], x + relay.const(np.ones(1 << 16, "float32"))), target="llvm")
+    made.export(tmp_path / "model.vmx")
+
+    def change(program: Program) -> Program:
+        texts = (c.replace("vmkit.weight:", "vmkit.other:") if isinstance(c, str) else c for c in program.constants)
+        return replace(program, constants=tuple(texts))
+
+    path = altered(tmp_path / "model.vmx", change)
+    with pytest.raises(ExecutableError, match="of the bytecode is a text in the place of a tensor that is lacking"):
+        vmkit.VirtualMachine(vmkit.load(path))

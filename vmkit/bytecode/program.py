@@ -43,6 +43,7 @@ __all__ = [
     "Ret",
     "TensorConstant",
     "VMFunction",
+    "is_placeholder",
 ]
 
 
@@ -125,8 +126,13 @@ def _constant_problem(constant: Constant) -> str:
     return ""
 
 
+def is_placeholder(constant: Constant) -> bool:
+    """Say whether a constant is a text in the place of a tensor that is kept elsewhere."""
+    return isinstance(constant, str) and constant.startswith(_PLACEHOLDERS)
+
+
 def _kind_of(constant: Constant) -> str:
-    if isinstance(constant, str) and constant.startswith(_PLACEHOLDERS):
+    if is_placeholder(constant):
         return _KINDS[TensorConstant]
     return _KINDS[type(constant)]
 

@@ -21,8 +21,11 @@ __all__ = ["moved_to_block", "tensor_over", "with_block"]
 _STORED = Placeholder("vmkit.weight:")
 
 
-def moved_to_block(program: Program) -> tuple[Program, bytes]:
-    """Return a program without its large constants, and the block that holds them, each at an aligned place."""
+def moved_to_block(program: Program) -> tuple[Program, list[bytes | memoryview]]:
+    """Return a program without its large constants, and the block that holds them, each at an aligned place.
+
+    The block is in parts that follow each other: joined they would be in memory twice.
+    """
     block: list[bytes | memoryview] = []
     place = 0
     texts: dict[int, str] = {}
@@ -39,7 +42,7 @@ def moved_to_block(program: Program) -> tuple[Program, bytes]:
         texts[position] = _STORED.text(said)
         block += [constant.data, bytes(-size % ALIGNMENT)]
         place += size + -size % ALIGNMENT
-    return with_constants(program, texts), b"".join(block)
+    return with_constants(program, texts), block
 
 
 def with_block(program: Program, block: memoryview) -> Program:

@@ -80,11 +80,11 @@ def _nothing(_target: Target, _evaluate: Evaluate) -> Options:
 
 
 def _evaluator(_target: Target, evaluate: Evaluate) -> Options:
-    return {"evaluate": evaluate}
+    return {"evaluate": evaluate, "in_parts": True}
 
 
 def _qnn_evaluator(_target: Target, evaluate: Evaluate) -> Options:
-    return {"fold_qnn": True, "evaluate": evaluate}
+    return {"fold_qnn": True, "evaluate": evaluate, "in_parts": True}
 
 
 def _known_weights(_target: Target, _evaluate: Evaluate) -> Options:

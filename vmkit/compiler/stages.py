@@ -24,6 +24,7 @@ from ..relay.ir.lifetime import end_unused_nodes, nodes_end
 from ..relay.lower import Lowered, lower_module
 from ..relay.params import bind_params
 from ..relay.signature import relax_signatures, relay_signatures
+from ..relay.transform.fold_constant import is_partly_folded
 from ..relay.transform.kept_places import with_kept_places
 from ..relay.transform.pass_options import FILL_SPAN
 from ..runtime.machine import VirtualMachine
@@ -139,13 +140,18 @@ def optimize_relay(
     passes.append(transform.QnnCanonicalize())
     passes += [each for level, each in passes_for(target, evaluate) if options.runs(each.info.name, level)]
     for each in passes:
-        made = each(current)
-        is_changed = not made.same_as(current)
-        noted = places.noted()
-        current = made if noted is None else with_kept_places(made, noted)
-        del made
-        if is_changed:
-            end_unused_nodes()
+        is_left = True
+        while is_left:
+            made = each(current)
+            is_changed = not made.same_as(current)
+            noted = places.noted()
+            current = made if noted is None else with_kept_places(made, noted)
+            del made
+            if is_changed:
+                end_unused_nodes()
+            is_left = is_partly_folded(current)
+            if is_left:
+                return_free_memory()
     return current
 
 

@@ -27,7 +27,7 @@ import struct
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from .._deferred import deferred
 from ..errors import ExecutableError
@@ -44,6 +44,9 @@ else:
     signing = deferred("vmkit.executable.signing")
 
 __all__ = ["ALIGNMENT", "CODE", "FORMAT_VERSION", "WEIGHTS", "read_archive", "write_archive"]
+
+Content: TypeAlias = "bytes | memoryview | Sequence[bytes | memoryview]"
+"""What a member holds: at once, or in parts that follow each other."""
 
 FORMAT_VERSION = 2
 """1 had weights among the code, which is still read."""
@@ -62,31 +65,41 @@ _ZIP_ERRORS = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, 
 _MARK, _NAME_AT = b"PK\x03\x04", 30
 _LENGTHS = struct.Struct("<26xHH")  # in a member's header: of its name and of the extra fields after it
 _PADDING = 0xD935  # the extra field that aligns members, as in Android's packages
+_LARGE, _OF_LARGE = 1 << 30, 20  # from what size on a member says it in 64 bits, and the bytes that this takes there
 
 
 def write_archive(
     path: Path,
     manifest: Mapping[str, Any],
-    members: Mapping[str, bytes | memoryview],
+    members: Mapping[str, Content],
     sign: Ed25519PrivateKey | bytes | None = None,
 ) -> None:
     """Write a file that :func:`read_archive` reads, as :func:`vmkit.executable.replacing.replacing` writes one."""
+    parts = {name: _parts(content) for name, content in members.items()}
     sealed = {
         "format": _FORMAT,
         "format_version": FORMAT_VERSION,
         **manifest,
-        "members": {name: {"sha256": _digest(data), "size": len(data)} for name, data in members.items()},
+        "members": {name: {"sha256": _digest(*each), "size": sum(map(len, each))} for name, each in parts.items()},
     }
     text = json.dumps(sealed, indent=1).encode()
     seal = _SEAL + _digest(text).encode() + (b"" if sign is None else signing.signed(text, sign))
     with replacing(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         archive.comment = seal
-        for name, data in {_MANIFEST: text, **members}.items():
+        for name, each in {_MANIFEST: [text], **parts}.items():
             # A fixed date makes equal executables equal files.
             info = zipfile.ZipInfo(name)
+            info.file_size = sum(map(len, each))
+            is_large = info.file_size >= _LARGE
             if name != _MANIFEST:
-                info.extra = _padding(file.tell() + _NAME_AT + len(name.encode()))
-            archive.writestr(info, data)
+                info.extra = _padding(file.tell() + _NAME_AT + len(name.encode()) + _OF_LARGE * is_large)
+            with archive.open(info, "w", force_zip64=is_large) as member:
+                for part in each:
+                    member.write(part)
+
+
+def _parts(content: Content) -> Sequence[bytes | memoryview]:
+    return [content] if isinstance(content, bytes | memoryview) else content
 
 
 def _padding(place: int) -> bytes:
@@ -223,5 +236,8 @@ def _compare(path: Path, expected: Mapping[str, Mapping[str, Any]], contents: Ma
         raise ExecutableError(f"{path}: the manifest is incomplete: there is no {CODE}")
 
 
-def _digest(data: bytes | memoryview) -> str:
-    return hashlib.sha256(data).hexdigest()
+def _digest(*parts: bytes | memoryview) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()

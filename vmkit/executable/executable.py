@@ -16,6 +16,7 @@ from .._deferred import deferred
 from .._version import __version__
 from ..bytecode import Program, module_of
 from ..bytecode.late_constants import bound, late_names, taken_out
+from ..bytecode.program import is_placeholder
 from ..bytecode.stored_weights import moved_to_block
 from ..errors import ExecutableError
 from ..target.built_for import BuiltFor
@@ -335,6 +336,10 @@ class Executable:
                 f"Need to load late-bound-constants before creating VM: {', '.join(self.late_bound)}; "
                 "call load_late_bound_consts"
             )
+        left = [at for at, each in enumerate(self.program.constants) if is_placeholder(each) and not is_note(each)]
+        if left:
+            where = f"constant {left[0]} of the bytecode"
+            raise ExecutableError(f"{where} is a text in the place of a tensor that is lacking")
         problems = self.built_for.problems_here()
         if problems:
             reasons = "; ".join(problems)

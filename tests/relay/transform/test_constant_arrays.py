@@ -13,9 +13,9 @@ import vmkit
 from vmkit import relay
 from vmkit.relay.ir import post_order
 from vmkit.relay.op import REGISTRY, build
-from vmkit.relay.transform import infer_module
+from vmkit.relay.transform import fold_constant, infer_module
 from vmkit.relay.transform.constant_arrays import with_known_values
-from vmkit.relay.transform.fold_constant import fold_constants
+from vmkit.relay.transform.fold_constant import fold_constants, is_partly_folded
 
 RNG = np.random.default_rng(0)
 FLOATS = np.array([0.0, -0.0, 1.5, -3.25, 1e-40, 3e38, np.inf, -np.inf, np.nan, 7.0], "float32")
@@ -96,7 +96,8 @@ def test_numpy_computes_what_kernels_do() -> None:
     machine = vmkit.VirtualMachine(vmkit.compile(function, "llvm"))
     expected = [each.numpy() for each in machine.run(*(v for _, _, values in calls for v in values))]
     constants = relay.Tuple([make(*map(relay.const, values)) for _, make, values in calls])
-    made = with_known_values(constants)
+    made, is_whole = with_known_values(constants)
+    assert is_whole
     for (name, _, values), field, want in zip(calls, constants.fields, expected, strict=True):
         if name == "take" and field.attrs.batch_dims:
             assert field not in made
@@ -130,7 +131,26 @@ def test_a_program_computes_what_is_left_of_what_numpy_has_computed() -> None:
         np.testing.assert_allclose(field.data.numpy(), want, rtol=1e-6)
 
 
+def test_many_constants_are_folded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold_constant, "_PART_BYTES", 2000)
+    x = np.linspace(-1, 1, 600, dtype="float32").reshape(30, 20)
+    fields = [relay.transpose(relay.const(x + i)) for i in range(3)]
+    fields.append(relay.tanh(fields[0]))  # which numpy leaves to a program
+    mod = tvm.IRModule({"main": relay.Function([], relay.Tuple([*fields, relay.Tuple(fields[1:3])]))})
+    fold = fold_constant.FoldConstant(in_parts=True)
+    left = []
+    while not left or is_partly_folded(mod):
+        mod = fold(mod)
+        left.append(sum(isinstance(n, relay.Call) for n in post_order(mod["main"])))
+    assert left == [3, 2, 1, 0]
+    assert mod.attrs is None or not mod.attrs.keys()
+    *turned, last, pair = mod["main"].body.fields
+    for got, want in zip([*turned, *pair.fields], [x.T + i for i in (0, 1, 2, 1, 2)], strict=True):
+        np.testing.assert_array_equal(got.data.numpy(), want)
+    np.testing.assert_allclose(last.data.numpy(), np.tanh(x.T), rtol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "bool"])
 def test_data_types_in_which_numpy_computes_otherwise_are_left(dtype: str) -> None:
     value = relay.cast(relay.const(np.ones(3, "float32")), dtype)
-    assert with_known_values(relay.Tuple([value, relay.copy(value)])) == {}
+    assert with_known_values(relay.Tuple([value, relay.copy(value)])) == ({}, True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import inf
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,19 +25,27 @@ Value: TypeAlias = "np.ndarray | tuple[Value, ...]"
 _KINDS = "biuf"
 
 
-def with_known_values(root: Tuple) -> dict[RelayExpr, Constant]:
+def with_known_values(root: Tuple, most: float = inf) -> tuple[dict[RelayExpr, Constant], bool]:
     """Return the constants of those fields of a tuple that numpy computes, and of what others are computed from.
 
     Parameters
     ----------
     root : Tuple
         Expressions that depend on constants alone.
+    most : float
+        The bytes of constants after which no further ones are made.
+
+    Returns
+    -------
+    dict, bool
+        The constants, and whether all fields were looked at.
     """
     order = [node for node in post_order(root) if not node.same_as(root)]
     uses = Counter(child for node in order for child in _operands(node))
     wanted = set(root.fields)
     values: dict[RelayExpr, Value] = {}
     made: dict[RelayExpr, Constant] = {}
+    size = 0
     for node in order:
         operands = _operands(node)
         found = _value(node, [values.get(each) for each in operands])
@@ -45,13 +54,17 @@ def with_known_values(root: Tuple) -> dict[RelayExpr, Constant]:
             _make_constants(made, each, values.get(each))
         if node in wanted:
             _make_constants(made, node, found)
+            wanted.discard(node)
+            size += _bytes(found)
+            if size >= most and wanted:
+                return made, False
         if found is not None and uses[node]:
             values[node] = found
         for each in operands:
             uses[each] -= 1
             if not uses[each]:
                 values.pop(each, None)  # weights are large
-    return made
+    return made, True
 
 
 def _operands(node: RelayExpr) -> Sequence[RelayExpr]:
@@ -67,6 +80,12 @@ def _make_constants(made: dict[RelayExpr, Constant], node: RelayExpr, value: Val
             _make_constants(made, field, part)
     elif value is not None and node not in made and not isinstance(node, Constant):
         made[node] = Constant(to_cpu_tensor(value))
+
+
+def _bytes(value: Value | None) -> int:
+    if isinstance(value, tuple):
+        return sum(map(_bytes, value))
+    return 0 if value is None else value.nbytes
 
 
 def _value(node: RelayExpr, operands: Sequence[Value | None]) -> Value | None:

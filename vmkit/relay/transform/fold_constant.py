@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from math import prod
+from collections.abc import Callable, Container, Iterable, Sequence
+from math import inf, prod
 from typing import Any
 
 import tvm
@@ -41,7 +41,7 @@ from .evaluation import Evaluate, evaluate_now
 from .known_values import decided, without_lets
 from .registry import ModuleTransform, is_changeable, relay_pass
 
-__all__ = ["FoldConstant", "FoldConstantExpr", "fold_constants"]
+__all__ = ["FoldConstant", "FoldConstantExpr", "fold_constants", "is_partly_folded"]
 
 # A folded value may be larger than what it is computed from by this much before it is left to run time: a constant
 # broadcast to a large shape costs more to store than to compute.
@@ -52,8 +52,15 @@ _CONVOLUTIONS = frozenset(f"nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind
 _HALVES = ("float16", "bfloat16")
 
 
+_PARTLY_FOLDED = "vmkit.partly_folded"
+# Parts of what is folded: the least bytes of one, which small models are folded in, and how many there are at most.
+_PART_BYTES, _PARTS = 1 << 23, 8
+
+
 @relay_pass(opt_level=2)
-def FoldConstant(fold_qnn: bool = False, *, evaluate: Evaluate = evaluate_now) -> ModuleTransform:
+def FoldConstant(
+    fold_qnn: bool = False, *, evaluate: Evaluate = evaluate_now, in_parts: bool = False
+) -> ModuleTransform:
     """Return the pass that computes what depends on constants alone; see :func:`fold_constants`.
 
     Parameters
@@ -62,8 +69,12 @@ def FoldConstant(fold_qnn: bool = False, *, evaluate: Evaluate = evaluate_now) -
         Whether operators of quantised numbers on constants are computed, too.
     evaluate : callable
         Runs a module without parameters; by default it is compiled for this machine.
+    in_parts : bool
+        Whether to fold a part of many large constants, and to leave others to the next run, as
+        :func:`is_partly_folded` says. Who drops the module before the next run holds a part of the constants twice at
+        most, not all.
     """
-    return lambda mod: fold_constants(typed(mod), evaluate, fold_qnn)
+    return lambda mod: fold_constants(typed(mod), evaluate, fold_qnn, in_parts)
 
 
 def FoldConstantExpr(expr: RelayExpr, mod: tvm.IRModule, fold_qnn: bool = False) -> RelayExpr:
@@ -76,7 +87,14 @@ def FoldConstantExpr(expr: RelayExpr, mod: tvm.IRModule, fold_qnn: bool = False)
     return folded if is_function else folded.body
 
 
-def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True) -> tvm.IRModule:
+def is_partly_folded(mod: tvm.IRModule) -> bool:
+    """Say whether the pass that folds in parts has left some of a module's constants to its next run."""
+    return mod.attrs is not None and bool(mod.attrs.get(_PARTLY_FOLDED))
+
+
+def fold_constants(
+    mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True, in_parts: bool = False
+) -> tvm.IRModule:
     """Return a typed module in which calls of operators on constants are constants.
 
     Parameters
@@ -88,7 +106,11 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True)
         All values of the module are computed in one such run.
     fold_qnn : bool
         Whether operators of quantised numbers on constants are computed, too.
+    in_parts : bool
+        Whether to leave some to the next call; see :func:`FoldConstant`.
     """
+    if is_partly_folded(mod):
+        mod = mod.without_attr(_PARTLY_FOLDED)
     mod = _on_functions(mod, decided)
     mod = _on_functions(mod, lambda function: without_lets(function, _constant_lets(function, fold_qnn)))
     functions = [f for f in mod.functions.values() if is_changeable(f) and not f.attrs.get(DEVICE_PART)]
@@ -96,25 +118,34 @@ def fold_constants(mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True)
     if not wanted:
         return mod
     tensors = {e: _tensors(e) for e in wanted}
-    values = _evaluated([tensor for parts in tensors.values() for tensor in parts], evaluate)
-    folded = {e: _folded(e.checked_type, [next(values) for _ in parts]) for e, parts in tensors.items()}
-    return _on_functions(_on_functions(mod, lambda function: rewrite(function, folded)), decided)
+    largest = inf
+    if in_parts:
+        largest = max(_PART_BYTES, sum(_bytes_of(e.checked_type) or 0 for e in wanted) // _PARTS)
+    values, is_whole = _evaluated([tensor for parts in tensors.values() for tensor in parts], evaluate, largest)
+    known = {e: [values[part] for part in parts] for e, parts in tensors.items() if all(p in values for p in parts)}
+    folded = {e: _folded(e.checked_type, parts) for e, parts in known.items()}
+    mod = _on_functions(_on_functions(mod, lambda function: rewrite(function, folded)), decided)
+    return mod if is_whole else mod.with_attr(_PARTLY_FOLDED, True)
 
 
-def _evaluated(tensors: Sequence[RelayExpr], evaluate: Evaluate) -> Iterator[RelayExpr]:
-    """Yield the values of expressions of tensors, of equal expressions once.
+def _evaluated(
+    tensors: Sequence[RelayExpr], evaluate: Evaluate, largest: float
+) -> tuple[dict[RelayExpr, RelayExpr], bool]:
+    """Return the values of expressions of tensors, of equal expressions once, and whether these are all.
 
-    What numpy does not compute as kernels do is computed in one run of a program.
+    What numpy does not compute as kernels do is computed in one run of a program, when numpy has computed all that it
+    does, `largest` bytes in one call of this.
     """
     wanted = without_common_subexpressions(Function([], Tuple(tensors))).body.fields
-    values: dict[RelayExpr, RelayExpr] = dict(with_known_values(Tuple(list(dict.fromkeys(wanted)))))
-    rest = list(dict.fromkeys(each for each in wanted if each not in values))
+    made, is_whole = with_known_values(Tuple(list(dict.fromkeys(wanted))), largest)
+    values: dict[RelayExpr, RelayExpr] = dict(made)
+    rest = list(dict.fromkeys(each for each in wanted if each not in values)) if is_whole else []
     if rest:
         mod = infer_module(tvm.IRModule({"main": Function([], rewrite(Tuple(rest), values))}))
         types = mod["main"].checked_type.ret_type.fields
         run = (stored_constant(value, ty.dtype) for value, ty in zip(evaluate(mod), types, strict=True))
         values.update(zip(rest, run, strict=True))
-    return map(values.__getitem__, wanted)
+    return {each: values[one] for each, one in zip(tensors, wanted, strict=True) if one in values}, is_whole
 
 
 def _on_functions(mod: tvm.IRModule, change: Callable[[Function], Function]) -> tvm.IRModule:

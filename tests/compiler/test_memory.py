@@ -1,0 +1,57 @@
+"""How much memory compiling and saving take: weights are not there twice, or once more in what is written."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells the most that was in use")
+
+_MEMORY = """
+import gc, json, sys
+from pathlib import Path
+import vmkit
+from vmkit import relay
+from vmkit.frontend.onnx import families
+def most():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(l.split()[1]) * 1024 for l in lines if l.startswith("VmHWM"))
+folder, shapes = Path(sys.argv[1]), json.loads(sys.argv[2])
+families.load()
+x = relay.var("x", shape=(relay.Any(), 64))
+product = relay.nn.dense(x, relay.const([[0.5] * 64] * 64))
+vmkit.compile(relay.Function([x], product)).export(folder / "small.vmx")
+before = most()
+executable = vmkit.compile(folder / "model.onnx", shapes=shapes)
+compiled = most()
+executable.export(folder / "model.vmx")
+print(json.dumps([compiled - before, most() - before]))
+"""
+
+
+def most_in_use(
+    folder: Path, nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray], shape: list[str | int]
+) -> float:
+    """Return the most memory that a process takes to compile a model and to save it, as a part of its weights."""
+    given, made = (helper.make_tensor_value_info(name, 1, None) for name in ("x0", nodes[-1].output[0]))
+    initializers = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "g", [given], [made], initializers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), folder / "model.onnx")
+    command = [sys.executable, "-c", _MEMORY, str(folder), json.dumps({"x0": shape})]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return max(json.loads(done.stdout)) / sum(array.nbytes for array in weights.values())
+
+
+def test_packed_weights_and_what_they_are_made_of_are_not_there_together(tmp_path: Path) -> None:
+    count, size = 12, 2048
+    nodes = [helper.make_node("Gemm", [f"x{i}", f"w{i}"], [f"x{i + 1}"], transB=1) for i in range(count)]
+    draw = np.random.default_rng(0)
+    weights = {f"w{i}": draw.random((size, size), "float32") for i in range(count)}
+    assert most_in_use(tmp_path, nodes, weights, ["n", size]) < 1.6
