@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tvm_ffi
 
 import vmkit
 from vmkit import relay
+from vmkit._tvm import watching_tables
 from vmkit._tvm.importing import TvmFinder
 
 _COMPILER = "def has_compiler(): return 'libtvm_compiler' in open('/proc/self/maps').read()\n"
@@ -218,3 +220,13 @@ print(json.dumps([*told, type(tvm).__name__, type(ran) is tvm.runtime.Tensor, tv
 def test_all_that_compiles_works_whatever_was_imported_first(begin: str, saved: Path) -> None:
     told = told_by(begin.format(saved=str(saved)) + _AFTERWARDS)
     assert told == [[-2, -4], [-2, -4], [4, 8], [-4, -8], "module", True, True]
+
+
+def test_blocks_that_watch_tables_may_be_nested() -> None:
+    told = []
+    with (
+        watching_tables(lambda table: told.append(("outer", table)), before=lambda *table: told.append(table)),
+        watching_tables(lambda table: told.append(("inner", table))),
+    ):
+        tvm_ffi.init_ffi_api("no.such", __name__)
+    assert told == [("no.such", __name__), ("outer", __name__), ("inner", __name__)]

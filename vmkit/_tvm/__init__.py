@@ -95,8 +95,8 @@ def watching_tables(
 
     They call ``tvm_ffi.init_ffi_api``, and nothing else says when they do.
     """
-    fill = tvm_ffi.init_ffi_api
     raw: Any = importlib.import_module("tvm_ffi")
+    fill = raw.init_ffi_api  # of the module itself: what is deferred keeps what it found, and blocks may be nested
 
     def fill_and_tell(namespace: str, target_module_name: str | None = None) -> None:
         before(namespace, target_module_name or namespace)
