@@ -6,7 +6,7 @@ The passes of TVM that the compiler relies on are named here, in the order in wh
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import tvm
 import tvm_ffi
@@ -15,6 +15,7 @@ from tvm.relax import transform
 from tvm.target import Target
 
 from .. import bytecode
+from .._dataclasses import dataclass
 from .._tvm import database_in_force, kernels_of, link_executable, put_code
 from ..bytecode.outside_constants import put_back, taken_out
 from ..bytecode.releases import with_releases

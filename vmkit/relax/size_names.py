@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import tvm
 import tvm_ffi
@@ -17,6 +16,7 @@ from tvm import ir, relax, s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.tirx.buffer import is_buffer_var
 
+from .._dataclasses import dataclass
 from .._tvm import retyped
 from ..relay.ir.dims import structural_key
 from .aliases import is_call

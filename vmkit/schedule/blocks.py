@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import isinf
 from typing import Any
 
@@ -10,6 +9,7 @@ from tvm import s_tir, tirx
 from tvm.s_tir.schedule import LoopRV as Loop
 from tvm.s_tir.schedule import SBlockRV as Block
 
+from .._dataclasses import dataclass
 from .._tvm import register_reducer
 from ..relay.op.ordering import first_largest, first_smallest
 from .expressions import known

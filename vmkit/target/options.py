@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tvm.target import Target, TargetKind, list_tags
 
@@ -13,6 +12,8 @@ from vmkit._tvm import global_function_names, has_global_function
 from vmkit.errors import suggest
 from vmkit.target.families import PORTABLE
 from vmkit.target.source import Problem, Source
+
+from .._dataclasses import dataclass
 
 __all__ = ["NATIVE", "OptionTable", "OptionValue", "code_generators", "has_code_generator", "tag_names"]
 

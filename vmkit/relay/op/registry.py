@@ -36,13 +36,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Literal, TypeVar, get_args
 
 from tvm.ir import Op, Type
 from tvm.ir.op import register_op_attr
 
+from ..._dataclasses import dataclass
 from ..._tvm import register_operator
 from ...errors import TypeCheckError, suggest
 from ..ir import hooks

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import tvm_ffi
@@ -17,6 +16,7 @@ from tvm import s_tir, tirx
 from tvm.ir import Range
 from tvm.sym import Analyzer
 
+from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
 from ..expressions import is_choice, loads_in, replaced
 from .product import Operand, Product
