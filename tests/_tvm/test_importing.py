@@ -73,7 +73,7 @@ print(json.dumps(told))"""
 
 # TVM's own import of its distributed runtime fails half-way, and leaves parts behind.
 _CONTENTS = """import json, sys, tvm_ffi
-tvm.relax.frontend, tvm.relax.training, tvm.s_tir.meta_schedule
+tvm.relax.frontend, tvm.relax.training, tvm.s_tir.dlight, tvm.s_tir.meta_schedule
 from tvm_ffi import registry
 def own(names): return sorted(name for name in names if "disco" not in name)
 modules = own(name for name in sys.modules if name.split(".")[0] == "tvm")
@@ -96,7 +96,7 @@ def test_all_of_tvm_is_what_a_plain_import_gives() -> None:
 
 def test_what_compiling_does_without_is_imported_when_it_is_asked_for() -> None:
     code = """import json, sys, vmkit, tvm
-late = ["tvm.relax.frontend", "tvm.relax.training", "tvm.s_tir.meta_schedule"]
+late = ["tvm.relax.frontend", "tvm.relax.training", "tvm.s_tir.dlight", "tvm.s_tir.meta_schedule"]
 from vmkit import relay
 x = relay.var("x", shape=(2,))
 vmkit.compile(relay.Function([x], relay.exp(x)), target="llvm")

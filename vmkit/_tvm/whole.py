@@ -24,9 +24,9 @@ from .importing import RUNTIME_ONLY, TvmFinder, without_torch
 # Classes that were imported without the library that has their C++.
 _LATE_CLASSES = {"script.PrinterConfig": ("tvm.runtime.script_printer", "PrinterConfig")}
 
-# Packages of TVM that the rest of it gets on without, an eighth of its modules: its tuner, its frontends
-# and what trains networks. They are imported once they are asked for. By the package that has them.
-_LATE = {"tvm.relax": ("frontend", "training"), "tvm.s_tir": ("meta_schedule",)}
+# Packages of TVM that the rest of it gets on without, an eighth of its modules: its tuner, its schedules for GPUs, its
+# frontends and what trains networks. They are imported once they are asked for. By the package that has them.
+_LATE = {"tvm.relax": ("frontend", "training"), "tvm.s_tir": ("dlight", "meta_schedule")}
 
 
 def _complete() -> None:
