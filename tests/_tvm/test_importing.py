@@ -73,7 +73,7 @@ print(json.dumps(told))"""
 
 # TVM's own import of its distributed runtime fails half-way, and leaves parts behind.
 _CONTENTS = """import json, sys, tvm_ffi
-tvm.relax.frontend, tvm.relax.training, tvm.s_tir.dlight, tvm.s_tir.meta_schedule
+tvm.relax.frontend, tvm.relax.training, tvm.s_tir.dlight, tvm.s_tir.meta_schedule, tvm.tirx.cuda
 from tvm_ffi import registry
 def own(names): return sorted(name for name in names if "disco" not in name)
 modules = own(name for name in sys.modules if name.split(".")[0] == "tvm")

@@ -81,12 +81,12 @@ class OptionTable:
     @classmethod
     def for_name(cls, name: str, source: Source) -> OptionTable:
         """Return the options of the kind or tag `name`; raise ``TargetError`` with close matches if there is none."""
-        if name in tag_names():
-            return cls("tag", *_kind_options(str(Target({"tag": name}).kind.name)))
         if name in (NATIVE, PORTABLE):
             return cls("kind", *_kind_options("llvm"))
         if name in Target.list_kinds():
             return cls("kind", *_kind_options(name))
+        if name in tag_names():  # last, as TVM makes a target of each to list them
+            return cls("tag", *_kind_options(str(Target({"tag": name}).kind.name)))
         if name in GONE_KINDS:
             raise source.error([Problem("kind", f"TVM no longer has target kind {name!r}; {GONE_KINDS[name]}")])
         what, known = ("tag", tag_names()) if "/" in name else ("kind", {*Target.list_kinds(), NATIVE, PORTABLE})
