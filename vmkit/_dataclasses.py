@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -24,7 +24,6 @@ C = TypeVar("C", bound=type)
 # What a dataclass says of itself, and what inspect asks a class for before it looks at ``__init__``.
 _FACTS = ("__dataclass_fields__", "__dataclass_params__", "__match_args__")
 _SIGNATURE = "__signature__"
-_METHODS = ("__hash__", "__eq__", "__repr__", "__replace__", "__init__")
 
 
 class _Incomplete(NamedTuple):
@@ -84,6 +83,9 @@ def _method_later(cls: type, name: str) -> Callable[..., Any]:
 
     def method(self: object, *args: Any, **kwargs: Any) -> object:
         _complete(cls)
+        with _completing:
+            if vars(cls)[name] is method:
+                setattr(cls, name, _made(cls, name))
         return vars(cls)[name](self, *args, **kwargs)
 
     method.__name__, method.__qualname__ = name, f"{cls.__qualname__}.{name}"
@@ -110,7 +112,7 @@ def _refusals(cls: type) -> dict[str, Callable[..., None]]:
 
 
 def _complete(cls: type) -> None:
-    """Give a class the methods and facts of a dataclass, if it was decorated and lacks them.
+    """Give a class the facts of a dataclass and what makes instances, if it was decorated and lacks them.
 
     Python makes them for a class beside it that has the same fields. Each takes the place of what stood for it, so that
     another thread finds the one or the other.
@@ -121,16 +123,27 @@ def _complete(cls: type) -> None:
         if cls not in _incomplete:
             return  # another thread was first
         options, stand_ins = _incomplete[cls]
-        own, made = vars(cls), vars(dataclasses.dataclass(**options)(_beside(cls)))
+        # Of the methods only the first to be needed; it is half of the time.
+        own, made = vars(cls), vars(dataclasses.dataclass(**{**options, "repr": False, "eq": False})(_beside(cls)))
+        made["__dataclass_params__"].repr, made["__dataclass_params__"].eq = True, options["eq"]
         for name in inspect.get_annotations(cls):
             if isinstance(own.get(name), dataclasses.Field):  # its default stands there from now on, if it has one
                 setattr(cls, name, made[name]) if name in made else delattr(cls, name)
-        for name in (*_FACTS, *_METHODS):
+        for name in (*_FACTS, "__replace__", "__init__"):
             if name in made and own.get(name) is stand_ins.get(name):
                 setattr(cls, name, made[name])
         if own.get(_SIGNATURE) is stand_ins.get(_SIGNATURE, cls):
             delattr(cls, _SIGNATURE)
         del _incomplete[cls]
+
+
+def _made(cls: type, name: str) -> object:
+    """Return the method of a name that Python makes for the fields of a class: how it is shown, compared or hashed."""
+    fields = {each.name: each for each in dataclasses.fields(cls)}
+    decorate = dataclasses.dataclass(
+        init=False, repr=name == "__repr__", eq=name == "__eq__", unsafe_hash=name == "__hash__"
+    )
+    return vars(decorate(_named(cls, fields, {each.name: each.type for each in fields.values()})))[name]
 
 
 def _beside(cls: type) -> type:
@@ -145,6 +158,11 @@ def _beside(cls: type) -> type:
     types = {name: each.type for name, each in inherited.items()} | annotations
     if hasattr(cls, "__post_init__"):
         members["__post_init__"] = cls.__post_init__
-    members |= {"__annotations__": types, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    return _named(cls, members, types)
+
+
+def _named(cls: type, members: Mapping[str, Any], annotations: Mapping[str, Any]) -> type:
+    """Return a class that is called as another, with members and annotations of its own."""
     # Without documentation Python would write some.
-    return type(cls.__name__, (), {"__doc__": cls.__name__, **members})
+    names = {"__doc__": cls.__name__, "__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    return type(cls.__name__, (), {**members, **names, "__annotations__": dict(annotations)})
