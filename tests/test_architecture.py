@@ -17,7 +17,7 @@ from vmkit.cli import COMMANDS
 
 # From the bottom up. Rooms of one layer do not know each other.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("_deferred", "errors"),
+    ("_dataclasses", "_deferred", "errors"),
     ("_later", "_version", "isolation", "stack"),
     ("_tvm",),
     ("target", "values"),

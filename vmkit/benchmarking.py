@@ -12,7 +12,7 @@ import os
 import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import tvm
 
+from ._dataclasses import dataclass
 from ._version import __version__
 from .compiler.vm_compiler import compile
 from .errors import OptionError, UnavailableError

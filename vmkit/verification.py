@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import onnx
 
+from ._dataclasses import dataclass
 from .compiler.vm_compiler import compile
 from .errors import InputError, OptionError, UnavailableError
 from .frontend.onnx.load import read_model

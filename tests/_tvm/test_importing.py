@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tvm_ffi
 
 import vmkit
 from vmkit import relay
+from vmkit._tvm import watching_tables
 from vmkit._tvm.importing import TvmFinder
 
 _COMPILER = "def has_compiler(): return 'libtvm_compiler' in open('/proc/self/maps').read()\n"
@@ -71,7 +73,7 @@ print(json.dumps(told))"""
 
 # TVM's own import of its distributed runtime fails half-way, and leaves parts behind.
 _CONTENTS = """import json, sys, tvm_ffi
-tvm.relax.frontend, tvm.relax.training, tvm.s_tir.meta_schedule
+tvm.relax.frontend, tvm.relax.training, tvm.s_tir.dlight, tvm.s_tir.meta_schedule, tvm.tirx.cuda
 from tvm_ffi import registry
 def own(names): return sorted(name for name in names if "disco" not in name)
 modules = own(name for name in sys.modules if name.split(".")[0] == "tvm")
@@ -94,7 +96,7 @@ def test_all_of_tvm_is_what_a_plain_import_gives() -> None:
 
 def test_what_compiling_does_without_is_imported_when_it_is_asked_for() -> None:
     code = """import json, sys, vmkit, tvm
-late = ["tvm.relax.frontend", "tvm.relax.training", "tvm.s_tir.meta_schedule"]
+late = ["tvm.relax.frontend", "tvm.relax.training", "tvm.s_tir.dlight", "tvm.s_tir.meta_schedule"]
 from vmkit import relay
 x = relay.var("x", shape=(2,))
 vmkit.compile(relay.Function([x], relay.exp(x)), target="llvm")
@@ -218,3 +220,13 @@ print(json.dumps([*told, type(tvm).__name__, type(ran) is tvm.runtime.Tensor, tv
 def test_all_that_compiles_works_whatever_was_imported_first(begin: str, saved: Path) -> None:
     told = told_by(begin.format(saved=str(saved)) + _AFTERWARDS)
     assert told == [[-2, -4], [-2, -4], [4, 8], [-4, -8], "module", True, True]
+
+
+def test_blocks_that_watch_tables_may_be_nested() -> None:
+    told = []
+    with (
+        watching_tables(lambda table: told.append(("outer", table)), before=lambda *table: told.append(table)),
+        watching_tables(lambda table: told.append(("inner", table))),
+    ):
+        tvm_ffi.init_ffi_api("no.such", __name__)
+    assert told == [("no.such", __name__), ("outer", __name__), ("inner", __name__)]

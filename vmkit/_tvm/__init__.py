@@ -32,12 +32,15 @@ else:
     tvm, tvm_ffi = deferred("tvm"), deferred("tvm_ffi")
 
 __all__ = [
+    "AUTOLOAD",
+    "GRAPH_TABLE",
     "OLD_API",
     "OLD_BACKEND",
     "OLD_FFI",
     "OPERATOR_TABLE",
     "PASSENGER_OPTION",
     "RUNTIME_TABLES",
+    "TARGET_TABLE",
     "begin_block",
     "c_module",
     "call_global_vars_by",
@@ -78,6 +81,15 @@ OLD_API = "_ffi_api"
 OPERATOR_TABLE = "tvm.ir._ffi_api"
 """Where TVM has the functions of its registry of operators, which its own import calls."""
 
+TARGET_TABLE = "tvm.target._ffi_api"
+"""Where TVM has the functions of its list of named targets."""
+
+GRAPH_TABLE = "tvm_ffi._ffi_api"
+"""Where tvm-ffi has the function that reads saved objects, which ``tvm.ir.load_json`` calls."""
+
+AUTOLOAD = "tvm.backend._autoload_backends"
+"""What loads the backends at the end of TVM's import, with the list of their names."""
+
 RUNTIME_TABLES = ("tvm.runtime._ffi_api", "tvm.runtime._ffi_node_api")
 """Tables of functions from C++ that are filled when they are imported: functions that come later are not in them."""
 
@@ -95,8 +107,8 @@ def watching_tables(
 
     They call ``tvm_ffi.init_ffi_api``, and nothing else says when they do.
     """
-    fill = tvm_ffi.init_ffi_api
     raw: Any = importlib.import_module("tvm_ffi")
+    fill = raw.init_ffi_api  # of the module itself: what is deferred keeps what it found, and blocks may be nested
 
     def fill_and_tell(namespace: str, target_module_name: str | None = None) -> None:
         before(namespace, target_module_name or namespace)

@@ -19,7 +19,7 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -32,7 +32,7 @@ else:
     # Python asks finders and loaders for their methods alone, and these classes come with modules for files.
     Loader = MetaPathFinder = object
 
-__all__ = ["RUNTIME_ONLY", "TvmFinder", "install", "whole", "without_torch"]
+__all__ = ["RUNTIME_ONLY", "MetaPathFinder", "TvmFinder", "found_after", "install", "whole", "without_torch"]
 
 RUNTIME_ONLY = "TVM_USE_RUNTIME_LIB"
 """The environment variable that has TVM leave its compiler's library alone, if it is 1."""
@@ -84,7 +84,7 @@ class TvmFinder(MetaPathFinder):
         if fullname == "tvm":
             return _with_loader(fullname, _RuntimeFirst)
         if package == "tvm" and rest.split(".")[0] not in _FIRST:
-            return _in_whole(fullname)
+            return found_after(whole, fullname)
         if fullname == _DISTRIBUTED and not _is_registered(_DISTRIBUTED_FUNCTION):
             raise ModuleNotFoundError(f"{fullname} needs a library that is not loaded", name=fullname)
         return None
@@ -102,9 +102,9 @@ def _with_loader(name: str, kind: type[_Around]) -> ModuleSpec | None:
     return spec
 
 
-def _in_whole(name: str) -> ModuleSpec | None:
-    """Bring in all of TVM; return a module that came with it, or None for one that is still to be found."""
-    whole()
+def found_after(bring_in: Callable[[], None], name: str) -> ModuleSpec | None:
+    """Bring in more of TVM; return a module that came with it, or None for one that is still to be found."""
+    bring_in()
     module = sys.modules.get(name)
     if module is None:
         return None

@@ -20,13 +20,16 @@ from tvm_ffi import registry
 from .._deferred import deferred, without_collections
 from . import OPERATOR_TABLE, RUNTIME_TABLES, watching_tables
 from .importing import RUNTIME_ONLY, TvmFinder, without_torch
+from .late_backends import held_back
+
+__all__ = ["with_quick_refusals"]
 
 # Classes that were imported without the library that has their C++.
 _LATE_CLASSES = {"script.PrinterConfig": ("tvm.runtime.script_printer", "PrinterConfig")}
 
-# Packages of TVM that the rest of it gets on without, an eighth of its modules: its tuner, its frontends
-# and what trains networks. They are imported once they are asked for. By the package that has them.
-_LATE = {"tvm.relax": ("frontend", "training"), "tvm.s_tir": ("meta_schedule",)}
+# Packages of TVM that the rest of it gets on without, an eighth of its modules: its tuner, its schedules for GPUs, its
+# frontends and what trains networks. They are imported once they are asked for. By the package that has them.
+_LATE = {"tvm.relax": ("frontend", "training"), "tvm.s_tir": ("dlight", "meta_schedule")}
 
 
 def _complete() -> None:
@@ -41,7 +44,7 @@ def _complete() -> None:
     assert spec.loader is not None
     with _listing_functions_once(), without_collections():
         _load_compiler()
-        with _refusing_quickly(), without_torch(), _without_late():
+        with held_back(), _refusing_quickly(), without_torch(), _without_late():
             spec.loader.exec_module(module)
     module.__class__ = ModuleType
     sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, TvmFinder)]
@@ -163,7 +166,7 @@ def _refusing_quickly() -> Iterator[None]:
 
     def watch(table: str | None) -> None:
         if table == OPERATOR_TABLE:
-            undo.append(_with_quick_refusals(sys.modules[table]))
+            undo.append(with_quick_refusals(sys.modules[table]))
 
     try:
         with watching_tables(watch):
@@ -173,7 +176,7 @@ def _refusing_quickly() -> Iterator[None]:
             each()
 
 
-def _with_quick_refusals(table: Any) -> Callable[[], None]:
+def with_quick_refusals(table: Any) -> Callable[[], None]:
     """Have the functions of TVM's registry of operators refuse in Python; return what undoes that."""
     get, make, put = table.GetOp, table.RegisterOp, table.RegisterOpAttr
     read, known = table.OpGetAttr, set(table.ListOpNames())

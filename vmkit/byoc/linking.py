@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import tvm
 from tvm.target import Target
 
+from .._dataclasses import dataclass
 from ..errors import CompileError
 from ..relay import transform
 from ..relay.ir import Call, Function, RelayExpr, post_order, rewrite

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeGuard
 
 import tvm
 
+from .._dataclasses import dataclass
 from ..errors import ModelError
 from ..relay import transform
 from ..relay.analysis.infer_type import typed

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import tvm
 import tvm_ffi
 
+from .._dataclasses import dataclass
 from ..errors import CompileError
 from ..relay.ir import (
     Call,

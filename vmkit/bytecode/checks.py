@@ -6,8 +6,9 @@ signature says, nothing need be compared a second time before a call.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from .._dataclasses import dataclass
 from .builtins import (
     ALLOC_SHAPE_HEAP,
     CHECK_TENSOR_INFO,

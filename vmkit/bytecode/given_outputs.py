@@ -8,8 +8,8 @@ input, a constant or the result of a branch, it returns as before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from .._dataclasses import dataclass
 from .builtins import ALLOC_STORAGE, ALLOC_TENSOR, MAKE_TUPLE, RESHAPE
 from .program import Arg, ArgKind, Call, Goto, If, Instruction, Program, Ret
 from .rewrite import edited, with_bodies, with_packed

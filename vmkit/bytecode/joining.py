@@ -7,8 +7,9 @@ the machine of all of them, and the constants, which TVM's VM keeps on the first
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from .._dataclasses import dataclass
 from .builtins import ALLOC_STORAGE, TO_DEVICE
 from .program import (
     Arg,

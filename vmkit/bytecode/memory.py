@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 
+from .._dataclasses import dataclass
 from .builtins import ALLOC_STORAGE, ALLOC_TENSOR
 from .listing import argument_text
 from .program import ArgKind, Call, Program, TensorConstant

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import tvm
 from tvm.runtime import Tensor
 
+from .._dataclasses import dataclass
 from .program import Constant, Program, TensorConstant
 
 __all__ = ["WEIGHT_BYTES", "Placeholder", "constant_of", "large_constants", "with_constants"]

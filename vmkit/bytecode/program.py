@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 
+from .._dataclasses import dataclass
 from ..errors import ExecutableError
 from ..values.kernel_needs import KnownTensor, Need, dtype_name, is_nameable
 from .builtins import MAKE_TUPLE, PREFIX, RELEASE

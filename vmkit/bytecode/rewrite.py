@@ -7,8 +7,9 @@ moves others. Here is all that knows it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from .._dataclasses import dataclass
 from .program import (
     SPECIAL_REGISTER,
     Arg,

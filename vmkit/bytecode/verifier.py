@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .._dataclasses import dataclass
 from ..values.kernel_needs import STATE, KnownTensor, Need
 from . import builtins
 from .instructions import VM_REGISTER, VOID_REGISTER, Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Ret

@@ -7,8 +7,9 @@ buffer that a file was read to.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from .._dataclasses import dataclass
 from .builtins import MAKE_CLOSURE, TUPLE_GETITEM
 from .placeholders import WEIGHT_BYTES, large_constants, with_constants
 from .program import Arg, ArgKind, Call, Instruction, Program, TensorConstant, VMFunction

@@ -16,10 +16,10 @@ import stat
 import time
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .._dataclasses import dataclass
 from ..errors import ExecutableError, OptionError, VMKitError
 from ..executable import loading
 from ..executable.archive import read_archive

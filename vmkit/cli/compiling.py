@@ -7,10 +7,10 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._dataclasses import dataclass
 from ..errors import OptionError
 from ..isolation.progress import tell
 from .arguments import shapes_of

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._dataclasses import dataclass
 from ..errors import InputError, OptionError
 from .arguments import add_cache, add_config, add_inputs, add_json, add_trust, existing, positive
 from .exit_code import ExitCode

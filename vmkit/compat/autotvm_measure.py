@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from .._dataclasses import dataclass
 from ..errors import OptionError
 from ..tuning import Timing
 from .gone import GONE_MODULES, gone, modules_below

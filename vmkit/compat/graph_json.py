@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tvm.ir import IRModule
@@ -17,6 +16,7 @@ from vmkit.errors import ModelError
 from vmkit.relay.ir import Call, Constant, Function, GlobalVar, Op, RelayExpr, Tuple, TupleGetItem, Var, post_order
 from vmkit.relay.transform import typed
 
+from .._dataclasses import dataclass
 from .backend_names import mangle_module_name
 from .memory_plan import StorageInfo, graph_order, graph_plan_memory, is_reshape, leaf_types
 

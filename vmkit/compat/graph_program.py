@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -17,6 +16,7 @@ from vmkit.relay.params import bind_params
 from vmkit.runtime.machine import VirtualMachine
 from vmkit.target.plan import TargetPlan
 
+from .._dataclasses import dataclass
 from .build_choices import Executor
 from .graph_json import Graph, graph_of
 from .memory_plan import graph_order

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any
 
@@ -31,6 +31,8 @@ from vmkit.relay.ir import (
 )
 from vmkit.relay.ir.virtual_device import RESULT_DEVICE, VirtualDevice
 from vmkit.values.element_types import numpy_dtype, stored_type
+
+from .._dataclasses import dataclass
 
 __all__ = ["MemoryPlan", "StorageInfo", "graph_order", "graph_plan_memory", "is_reshape", "leaf_types"]
 

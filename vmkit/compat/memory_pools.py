@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from tvm.target import Target
+
+from .._dataclasses import dataclass
 
 __all__ = [
     "ConstantMemoryPools",

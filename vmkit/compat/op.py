@@ -83,7 +83,7 @@ def register(op_name: str, describe: str = "") -> None:
         compute=_lacking(op_name, "computation: call register_compute"),
         lower=None,
         canonicalize=None,
-        builder=lambda *arguments: entry(op_name).call(*arguments),
+        make_builder=lambda: lambda *arguments: entry(op_name).call(*arguments),
     )
     _ours.add(op_name)
 

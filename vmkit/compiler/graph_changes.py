@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 
 import tvm
 
+from .._dataclasses import dataclass
 from ..errors import ModelError, OptionError, suggest
 from ..relay import transform
 from ..relay.ir import Function

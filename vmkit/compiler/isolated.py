@@ -10,12 +10,12 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tvm
 from tvm.target import Target
 
+from .._dataclasses import dataclass
 from ..cache import Cache
 from ..errors import ModelError, OptionError
 from ..executable.executable import Executable

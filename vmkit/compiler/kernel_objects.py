@@ -11,11 +11,11 @@ import hashlib
 import logging
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import tvm
 from tvm.target import Target
 
+from .._dataclasses import dataclass
 from .._tvm.running import load_library
 from ..cache import Key
 from ..cache.kernels import Kernels

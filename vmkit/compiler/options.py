@@ -7,13 +7,14 @@ names became others, and are translated. The rest is refused with the reason, ne
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
 import tvm
 from tvm.ir.instrument import PassInstrument, PassTimingInstrument
 
+from .._dataclasses import dataclass
 from .._tvm import PASSENGER_OPTION
 from ..errors import OptionError, suggest
 from ..relay.transform.pass_options import RELAY_OPTIONS, packed_options, unpacked_options

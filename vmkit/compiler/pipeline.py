@@ -6,7 +6,7 @@ The passes of TVM that the compiler relies on are named here, in the order in wh
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import tvm
 import tvm_ffi
@@ -15,6 +15,7 @@ from tvm.relax import transform
 from tvm.target import Target
 
 from .. import bytecode
+from .._dataclasses import dataclass
 from .._tvm import database_in_force, kernels_of, link_executable, put_code
 from ..bytecode.outside_constants import put_back, taken_out
 from ..bytecode.releases import with_releases
@@ -24,6 +25,7 @@ from ..relax.alignment import expecting_elements
 from ..relax.branches import branches_apart, branches_back, outline_branches
 from ..relax.dataflow import isolate_definitions
 from ..relax.dead_code import eliminate_dead_code
+from ..relax.dispatch import dispatch_sampling, dispatch_sort_scan
 from ..relax.fusion import fuse_operators
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
@@ -101,8 +103,8 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
         sizes_from_casts(),
         outline_branches(),
         transform.LambdaLift(),
-        relax.backend.DispatchSampling(),
-        relax.backend.DispatchSortScan(),
+        dispatch_sampling(),
+        dispatch_sort_scan(),
         transform.ConvertToDataflow(1),
         branches_apart(),
         transform.LegalizeOps(legalizations()),

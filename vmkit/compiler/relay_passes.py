@@ -6,13 +6,13 @@ What every program needs, types and operators that have kernels, is not here: th
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import tvm
 from tvm.target import Target
 
 from .. import optimize  # noqa: F401 - registers its passes
+from .._dataclasses import dataclass
 from ..optimize.layout_choice import channels_first
 from ..relay.ir import Function, RelayExpr
 from ..relay.transform import registry

@@ -6,7 +6,6 @@ Each is a function of the module, of what to compile for, and of the options tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import tvm
@@ -14,6 +13,7 @@ from tvm import relax
 from tvm.target import Target
 
 from .. import byoc, tophub
+from .._dataclasses import dataclass
 from ..errors import CompileMemoryError, ModelError
 from ..executable.build_info import BuildInfo
 from ..executable.executable import Executable

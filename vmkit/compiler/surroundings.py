@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import tvm
 from tvm.target import Target
 
+from .._dataclasses import dataclass
 from .._tvm import database_in_force
 
 if TYPE_CHECKING:

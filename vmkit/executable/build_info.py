@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
+from .._dataclasses import dataclass
 from ..errors import ExecutableError
 from ..stack import SMALLEST_STACK_BYTES
 

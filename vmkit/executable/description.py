@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from .._dataclasses import dataclass
 from ..errors import ExecutableError, VMKitError
 from ..target.built_for import BuiltFor
 from ..values.signature import Signature

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import tvm
 from tvm.runtime import Tensor
 
 from .. import bytecode
+from .._dataclasses import dataclass
 from .._deferred import deferred
 from .._version import __version__
 from ..bytecode import Program, module_of

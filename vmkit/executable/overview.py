@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tvm.target import Target
 
 from .. import bytecode
+from .._dataclasses import dataclass
 from ..bytecode.program import Program
 from ..bytecode.stored_weights import with_block
 from ..errors import ExecutableError, VMKitError

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from pathlib import Path
+
+from .._dataclasses import dataclass
 
 __all__ = ["Artifact", "ArtifactFormat"]
 

@@ -6,9 +6,10 @@ import ast
 import dataclasses
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from .._dataclasses import dataclass
 from ..errors import OptionError, suggest
 
 __all__ = ["FlowOptions"]

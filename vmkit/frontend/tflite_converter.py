@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,8 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, get_tensor_name
+
+from .._dataclasses import dataclass
 
 __all__ = ["Converter", "Variable"]
 

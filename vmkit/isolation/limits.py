@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
+from .._dataclasses import dataclass
 from ..errors import OptionError, UnavailableError
 
 __all__ = ["Limits", "resident_bytes"]

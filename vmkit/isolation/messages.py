@@ -9,9 +9,9 @@ import io
 import pickle
 import struct
 import traceback
-from dataclasses import dataclass
 from typing import BinaryIO
 
+from .._dataclasses import dataclass
 from ..errors import VMKitError
 
 __all__ = ["Done", "Failed", "Job", "Logged", "RemoteTraceback", "failure_of", "receive", "send"]

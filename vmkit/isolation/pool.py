@@ -7,8 +7,8 @@ import logging
 import os
 import sys
 import threading
-from dataclasses import dataclass
 
+from .._dataclasses import dataclass
 from .limits import Limits
 from .messages import Job
 from .worker import Worker

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tvm import tirx
 
+from .._dataclasses import dataclass
 from .attention_code import (
     STEPS,
     TileOfRows,

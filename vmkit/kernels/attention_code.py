@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tvm import tirx
 
+from .._dataclasses import dataclass
 from .builder import Size, T, constant, integer, loop, ramp, shuffled, when
 
 if TYPE_CHECKING:

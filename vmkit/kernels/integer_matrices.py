@@ -8,10 +8,10 @@ rows go by them. Vectors and tiles at the end of an axis begin earlier and compu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tvm import tirx
 
+from .._dataclasses import dataclass
 from ..target.integer_unit import IntegerUnit
 from .builder import (
     Size,

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tvm import tirx
 
+from .._dataclasses import dataclass
 from .builder import T, constant, local
 from .gate_functions import gate_functions, limited, product
 from .recurrent_code import add_products, for_blocks, keep_sums, put, start_sums, unit_of

@@ -8,12 +8,13 @@ which are padded already; see :class:`.packed_gemm_plan.PackedGemmWindow`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import mul
 
 from tvm import tirx
 
+from .._dataclasses import dataclass
 from .builder import (
     T,
     add_to,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from tvm import tirx
 
+from .._dataclasses import dataclass
 from ..target.processor import CACHES
 
 __all__ = [

@@ -8,12 +8,12 @@ that is what windows see of an image is read step by step of the window, or gath
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import mul
 
 from tvm import tirx
 
+from .._dataclasses import dataclass
 from .builder import Size, T, broadcast, either, in_parallel, in_register, integer, local, loop, memory, ramp, splat
 from .lanes import sums_of, transposed
 

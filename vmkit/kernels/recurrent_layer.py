@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tvm import tirx
 
+from .._dataclasses import dataclass
 from .builder import Size, T, kernel
 from .recurrent_code import set_rows
 from .recurrent_loops import Ends, Part, for_parts, for_steps, for_tiles

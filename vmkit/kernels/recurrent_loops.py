@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 from tvm import tirx
 
+from .._dataclasses import dataclass
 from .builder import T, constant, in_parallel, integer, local, loop, when
 from .recurrent_tiles import RecurrentTiles
 

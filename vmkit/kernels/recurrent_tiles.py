@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from .._dataclasses import dataclass
 
 __all__ = ["RecurrentTiles"]
 

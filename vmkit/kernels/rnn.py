@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tvm import tirx
 
+from .._dataclasses import dataclass
 from .builder import local
 from .gate_functions import gate_functions, limited
 from .recurrent_code import add_products, for_blocks, for_vectors, put, start_sums, take_states, unit_of

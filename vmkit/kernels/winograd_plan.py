@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from .._dataclasses import dataclass
 from ..target.matrix_unit import MATRIX_UNIT
 from ..target.processor import CACHES, RATES
 from .winograd_points import PAIRS

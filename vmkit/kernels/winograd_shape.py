@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import overload
 
+from .._dataclasses import dataclass
 from .builder import Size
 
 __all__ = ["WinogradPlan", "WinogradShape"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from textwrap import indent
 
+from .._dataclasses import dataclass
 from .c_kernels import declaration
 from .c_names import c_name
 from .c_numbers import c_type, element_words

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from .._dataclasses import dataclass
 from ..values.element_types import element_bytes
 from ..values.signature import TensorSpec
 from .c_main import FIELD

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from .._dataclasses import dataclass
 from ..byoc.c_module import ARRAY, CODE_BEGINS
 from ..byoc.region import Region
 

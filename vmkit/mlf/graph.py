@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .._dataclasses import dataclass
 from ..errors import CompileError
 from .c_kernels import declaration
 from .kernels import Kernel

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import tvm
 import tvm_ffi
@@ -11,6 +11,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 from tvm.tirx.buffer import is_buffer_var
 
+from .._dataclasses import dataclass
 from .._tvm.nodes import TensorLoad
 from ..errors import CompileError
 from ..schedule.expressions import loads_in

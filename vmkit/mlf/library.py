@@ -15,12 +15,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .._dataclasses import dataclass
 from ..errors import ExecutableError, UnavailableError
 from ..values.signature import Signature, TensorSpec
 from .archive import extract, read_archive

@@ -7,11 +7,12 @@ calls itself, and every size, function or packed function that is known at run t
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import tvm
 from tvm import ir, relax, tirx
 
+from .._dataclasses import dataclass
 from ..errors import CompileError
 from ..relax.aliases import is_call
 from ..relax.rewrite import bindings_of

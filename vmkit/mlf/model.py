@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +13,7 @@ import tvm
 from tvm.target import Target
 
 from .. import relay
+from .._dataclasses import dataclass
 from ..byoc.region import Region
 from ..target.plan import command_line
 from .c_kernels import kernels_source

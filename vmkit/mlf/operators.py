@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -12,6 +11,7 @@ from tvm import te, tirx
 from tvm.target import Target
 from tvm.tirx.buffer import is_buffer_var
 
+from .._dataclasses import dataclass
 from ..errors import ModelError
 from ..target.plan import command_line
 from .c_kernels import declaration, kernels_source

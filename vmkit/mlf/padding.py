@@ -8,13 +8,13 @@ what zero is multiplied by is a finite number.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer
 
+from .._dataclasses import dataclass
 from .._tvm.nodes import TensorLoad
 from ..relay.op.ordering import has_nan
 from ..schedule.expressions import conjuncts, is_choice, known, stride, uses

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from .._dataclasses import dataclass
 from .kernels import Kernel
 from .program import Branch, Call, Copy, Foreign, Instruction, Kind, Loop, Memory, Program, plain_tensors
 

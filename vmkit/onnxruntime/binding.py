@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm
 from tvm.runtime import Tensor
 
+from .._dataclasses import dataclass
 from ..errors import suggest
 from ..values.element_types import numpy_dtype
 from .coverage import with_refused_members

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import onnx
 
+from .._dataclasses import dataclass
 from ..values.kinds import OptionalSpec, Spec, TensorSpec
 from ..values.signature import Signature
 from .element_kinds import type_of_proto, type_of_spec

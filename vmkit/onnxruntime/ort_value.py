@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm
 from tvm.runtime import Tensor
 
+from .._dataclasses import dataclass
 from .._tvm.running import from_dlpack
 from ..target.devices import device as find_device
 from ..values.conversion import StoredTensor, StringTensor, to_numpy

@@ -6,13 +6,14 @@ import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
 import onnx
 from onnx import numpy_helper
 
+from .._dataclasses import dataclass
 from ..cache import Cache
 from ..compiler import compile
 from ..compiler.options import PassContext

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import MappingProxyType
 from typing import Any
 
 import tvm
 
+from .._dataclasses import dataclass
 from ..errors import suggest
 from .errors import ArgumentTypeError, EPFail, InvalidArgument
 

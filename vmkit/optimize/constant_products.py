@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .._dataclasses import dataclass
 from ..kernels.packed_product.encoding import Encoding
 from ..kernels.packed_product.weight import PackedWeight
 from ..relay.ir import Call, Expr, Op, RelayExpr

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from .._dataclasses import dataclass
 from ..kernels.packed_product.depthwise import depthwise_of
 from ..kernels.packed_product.integers import integers_of
 from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const, is_call

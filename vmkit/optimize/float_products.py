@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
 import numpy as np
 
+from .._dataclasses import dataclass
 from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const
 from ..relay.op.nn.layout import axes_of
 from ..relay.op.registry import build

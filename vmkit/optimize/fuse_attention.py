@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from .._dataclasses import dataclass
 from ..relay.ir import Call, Dim, Expr, Function, RelayExpr, const, dims, is_call
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, use_counts

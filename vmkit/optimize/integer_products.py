@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import reduce
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from .._dataclasses import dataclass
 from ..kernels.packed_product.depthwise import depthwise_of
 from ..kernels.packed_product.encoding import Encoding
 from ..kernels.packed_product.integers import integers_of

@@ -9,10 +9,10 @@ be turned round as a whole.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from math import ceil, prod
 from typing import Any
 
+from .._dataclasses import dataclass
 from ..relay.ir import Call, Constant, Function, Op, RelayExpr, TensorType, Tuple, TupleGetItem, children, post_order
 from ..relay.transform.known_type import type_of
 from ..relay.transform.layout_rules import rule_of

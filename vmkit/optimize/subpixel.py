@@ -10,10 +10,12 @@ channels.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from itertools import product
 from math import gcd, prod
+
+from .._dataclasses import dataclass
 
 __all__ = ["AxisPhases", "Part", "Plan", "TransposedAxis", "plan_phases"]
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal
+
+from .._dataclasses import dataclass
 
 __all__ = ["Edge", "Graph", "Kind", "Node"]
 

@@ -13,13 +13,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import tvm
 import tvm_ffi
 from tvm.runtime import Tensor
 
+from .._dataclasses import dataclass
 from ..bytecode.builtins import PREFIX
 from ..errors import OptionError, UnavailableError
 from ..executable.executable import Executable, Parts

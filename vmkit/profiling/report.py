@@ -6,9 +6,9 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from .._dataclasses import dataclass
 from ..errors import ParseError
 from .metrics import Count, Duration, Percent, Ratio, metric_from_json, metric_to_json
 from .operators import operators_in

@@ -14,7 +14,7 @@ import tvm
 from tvm import ir, relax
 
 from ..relay.ir.places import joined, place_text, places_in
-from .rewrite import bindings_of, on_bindings, on_functions, retyped_call, with_branches
+from .rewrite import bindings_of, nested_bindings, on_bindings, on_functions, retyped_call, with_branches
 
 __all__ = ["keeping_places", "nodes_of_kernels"]
 
@@ -38,7 +38,7 @@ def keeping_places(change: tvm.transform.Pass) -> tvm.transform.Pass:
             if old is None or gvar in groups:
                 return None
             found = _of_groups(old, function, groups) if groups.keys() - set(mod.get_global_vars()) else {}
-            found |= {binding.var: binding.value.span for binding in _bindings(old.body) if _is_call(binding)}
+            found |= {binding.var: binding.value.span for binding in nested_bindings(old.body) if _is_call(binding)}
             return _with_places(function.body, found)
 
         return on_functions(made, with_places)
@@ -80,15 +80,6 @@ def _sequences(sequence: relax.SeqExpr) -> Iterator[relax.SeqExpr]:
         waiting += [branch for v in values if isinstance(v, relax.If) for branch in (v.false_branch, v.true_branch)]
 
 
-def _bindings(sequence: relax.SeqExpr) -> Iterator[relax.Binding]:
-    """Yield the bindings of a sequence in their order, those of branches before what is bound to their results."""
-    for binding in bindings_of(sequence):
-        if isinstance(binding.value, relax.If):
-            yield from _bindings(binding.value.true_branch)
-            yield from _bindings(binding.value.false_branch)
-        yield binding
-
-
 def _is_outside(function: ir.BaseFunc) -> bool:
     return isinstance(function, relax.Function) and not _is_group(function)
 
@@ -122,12 +113,12 @@ def _of_groups(
     numbers = _Numbers()
     known: dict[int, Places] = {}
     old = numbers.of_params(before)
-    for binding in _bindings(before.body):
+    for binding in nested_bindings(before.body):
         old[binding.var] = number = numbers.of(binding.value, old)
         if _is_call(binding):
             known[number] = joined([known.get(number), binding.value.span])
     new, found = numbers.of_params(after), {}
-    for binding in _bindings(after.body):
+    for binding in nested_bindings(after.body):
         call = binding.value
         group = groups.get(call.op) if isinstance(call, relax.Call) else None
         if group is None:

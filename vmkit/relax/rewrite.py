@@ -23,6 +23,7 @@ __all__ = [
     "are_same",
     "bindings_of",
     "function_pass",
+    "nested_bindings",
     "on_bindings",
     "on_functions",
     "retyped_call",
@@ -68,6 +69,15 @@ def with_functions(mod: tvm.IRModule, functions: Mapping[ir.GlobalVar, ir.BaseFu
 def bindings_of(sequence: relax.SeqExpr) -> Iterator[relax.Binding]:
     """Yield the bindings of a sequence in their order, without those of its branches."""
     return (binding for block in array_items(sequence.blocks) for binding in array_items(block.bindings))
+
+
+def nested_bindings(sequence: relax.SeqExpr) -> Iterator[relax.Binding]:
+    """Yield the bindings of a sequence in their order, those of branches before what is bound to their results."""
+    for binding in bindings_of(sequence):
+        if isinstance(binding.value, relax.If):
+            yield from nested_bindings(binding.value.true_branch)
+            yield from nested_bindings(binding.value.false_branch)
+        yield binding
 
 
 def on_bindings(sequence: relax.SeqExpr, change: Callable[[relax.Binding], Iterable[relax.Binding]]) -> relax.SeqExpr:

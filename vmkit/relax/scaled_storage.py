@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from math import inf
 
 import tvm
@@ -17,6 +16,7 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.sym import Analyzer
 
+from .._dataclasses import dataclass
 from .aliases import STORAGE, TENSOR, is_call
 from .rewrite import bindings_of, function_pass, on_bindings, retyped_call, variables_in
 

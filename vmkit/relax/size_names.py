@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import tvm
 import tvm_ffi
@@ -17,11 +16,12 @@ from tvm import ir, relax, s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.tirx.buffer import is_buffer_var
 
+from .._dataclasses import dataclass
 from .._tvm import retyped
 from ..relay.ir.dims import structural_key
 from .aliases import is_call
 from .rewrite import (
-    bindings_of,
+    nested_bindings,
     on_bindings,
     on_functions,
     retyped_call,
@@ -103,17 +103,10 @@ def _named(mod: tvm.IRModule) -> tvm.IRModule:
 
 def _calls_in(function: ir.BaseFunc) -> Iterator[relax.Call]:
     """Yield the calls of kernels with tensors of known sizes in a Relax function, also those in branches."""
-
-    def within(sequence: relax.SeqExpr) -> Iterator[relax.Call]:
-        for binding in bindings_of(sequence):
-            if isinstance(binding.value, relax.If):
-                yield from within(binding.value.true_branch)
-                yield from within(binding.value.false_branch)
-            elif is_call(binding.value, "relax.call_tir") and _has_known_sizes(binding.value):
-                yield binding.value
-
     if isinstance(function, relax.Function):
-        yield from within(function.body)
+        for binding in nested_bindings(function.body):
+            if is_call(binding.value, "relax.call_tir") and _has_known_sizes(binding.value):
+                yield binding.value
 
 
 def _has_known_sizes(call: relax.Call) -> bool:

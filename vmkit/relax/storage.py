@@ -7,12 +7,12 @@ or to what follows the If, although only the first branch allocates it; running 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import tvm
 import tvm_ffi
 from tvm import relax
 
+from .._dataclasses import dataclass
 from .aliases import STORAGE, TENSOR, is_call
 from .rewrite import bindings_of, function_pass, on_bindings, retyped_call, with_branches
 

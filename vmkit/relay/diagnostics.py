@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
 import tvm
 from tvm.ir import Span
 
+from .._dataclasses import dataclass
 from ..errors import ParseError, TypeCheckError, VMKitError
 
 __all__ = [

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
+from .._dataclasses import dataclass
 from .ir import Function
 
 __all__ = ["RecurrentLoop"]

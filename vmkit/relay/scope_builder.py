@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from .._dataclasses import dataclass
 from .analysis.infer_type import infer_expr
 from .ir import Expr, If, Let, RelayExpr, Type, Var, var
 

@@ -10,12 +10,12 @@ For a program with strings, each of them runs within a table of the texts of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import tvm
 from tvm.runtime import Tensor
 
+from .._dataclasses import dataclass
 from ..bytecode import checked_parameters
 from ..executable.executable import Executable
 from ..values.conversion import from_runtime

@@ -9,12 +9,12 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 from tvm.runtime import Tensor
 
+from .._dataclasses import dataclass
 from .._tvm.running import declare_packed, fail_packed
 from ..errors import OptionError, VMError
 from ..stack import DeepThread, checked_stack

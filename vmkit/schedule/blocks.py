@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isinf
 from typing import Any
 
@@ -13,6 +12,7 @@ from tvm.ir import Range
 from tvm.s_tir.schedule import LoopRV as Loop
 from tvm.s_tir.schedule import SBlockRV as Block
 
+from .._dataclasses import dataclass
 from .._tvm import register_reducer
 from .._tvm.nodes import TensorLoad
 from ..relay.op.ordering import first_largest, first_smallest

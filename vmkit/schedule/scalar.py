@@ -7,12 +7,12 @@ computed where it is read, in place of being kept.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from .._dataclasses import dataclass
 from .blocks import Block, is_empty, is_reduction, kernel_blocks
 from .expressions import is_choice, known, loads_in, uses
 from .inlining import inline_cheap_blocks, inline_unless_large

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from .._dataclasses import dataclass
 from . import cpu
 from .rule import Rule
 

@@ -6,10 +6,11 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from .._dataclasses import dataclass
 from .._deferred import deferred
 from . import arm_features, x86_features
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tvm.target import Target
+
+from .._dataclasses import dataclass
 
 __all__ = ["WARP", "WIDEST_LOAD", "Gpu", "gpu_of"]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tvm.target import Target
 
+from .._dataclasses import dataclass
 from . import llvm
 
 __all__ = ["VECTORS", "IntegerUnit", "integer_unit"]

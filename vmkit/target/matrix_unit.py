@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 import functools
 import platform
-from dataclasses import dataclass
 
 from tvm.target import Target
 
+from .._dataclasses import dataclass
 from . import llvm
 
 __all__ = [

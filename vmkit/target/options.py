@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tvm.target import Target, TargetKind, list_tags
 
@@ -13,6 +12,8 @@ from vmkit._tvm import global_function_names, has_global_function
 from vmkit.errors import suggest
 from vmkit.target.families import PORTABLE
 from vmkit.target.source import Problem, Source
+
+from .._dataclasses import dataclass
 
 __all__ = ["NATIVE", "OptionTable", "OptionValue", "code_generators", "has_code_generator", "tag_names"]
 
@@ -80,12 +81,12 @@ class OptionTable:
     @classmethod
     def for_name(cls, name: str, source: Source) -> OptionTable:
         """Return the options of the kind or tag `name`; raise ``TargetError`` with close matches if there is none."""
-        if name in tag_names():
-            return cls("tag", *_kind_options(str(Target({"tag": name}).kind.name)))
         if name in (NATIVE, PORTABLE):
             return cls("kind", *_kind_options("llvm"))
         if name in Target.list_kinds():
             return cls("kind", *_kind_options(name))
+        if name in tag_names():  # last, as TVM makes a target of each to list them
+            return cls("tag", *_kind_options(str(Target({"tag": name}).kind.name)))
         if name in GONE_KINDS:
             raise source.error([Problem("kind", f"TVM no longer has target kind {name!r}; {GONE_KINDS[name]}")])
         what, known = ("tag", tag_names()) if "/" in name else ("kind", {*Target.list_kinds(), NATIVE, PORTABLE})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import tvm_ffi
@@ -18,6 +17,8 @@ from vmkit.target.device_types import CPU, device_name, device_type, numbered_de
 from vmkit.target.options import NATIVE
 from vmkit.target.source import Problem, Source
 from vmkit.target.text import parse_command_line, split_host
+
+from .._dataclasses import dataclass
 
 __all__ = ["OneTarget", "TargetPlan", "Targets", "canonical_target", "command_line", "without_host"]
 

@@ -6,10 +6,9 @@ numbers below on every processor. A size that was tuned as a part of a cache is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tvm.target import Target
 
+from .._dataclasses import dataclass
 from .integer_unit import IntegerUnit, integer_unit
 from .matrix_unit import MatrixUnit, matrix_unit
 from .vectors import VectorUnit, vector_unit

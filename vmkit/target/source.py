@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from vmkit.errors import TargetError
+
+from .._dataclasses import dataclass
 
 __all__ = ["Problem", "Source"]
 

@@ -7,11 +7,12 @@ its place in the text for error messages.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any
 
 from vmkit.target.options import OptionTable
 from vmkit.target.source import Problem, Source
+
+from .._dataclasses import dataclass
 
 __all__ = ["parse_command_line", "split_host"]
 

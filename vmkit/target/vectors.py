@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 from tvm.target import Target
 
+from .._dataclasses import dataclass
 from . import llvm
 
 __all__ = ["GATHERED", "PORTABLE", "VectorUnit", "vector_unit"]

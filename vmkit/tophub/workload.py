@@ -6,13 +6,14 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import Call, Var
 
+from .._dataclasses import dataclass
 from ..schedule.blocks import is_reduction, kernel_blocks
 from ..schedule.expressions import known
 from ..schedule.rule import Rule

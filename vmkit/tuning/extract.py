@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -11,6 +10,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from .._dataclasses import dataclass
 from ..compiler.stages import fused_kernels
 from ..errors import CompileError, OptionError, suggest
 from ..schedule.rule import Rule

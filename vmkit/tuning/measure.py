@@ -9,13 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any
 
 import tvm
 from tvm.target import Target
 
+from .._dataclasses import dataclass
 from ..schedule.rule import AnyDecisions
 from ..target.processor import cores_of
 from .extract import Kernel

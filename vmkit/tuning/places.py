@@ -7,7 +7,6 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +14,7 @@ import tvm
 from tvm.runtime import Device, Executable, Module, Tensor
 from tvm.target import Target
 
+from .._dataclasses import dataclass
 from ..errors import OptionError
 from ..executable.linker import linker_for
 from ..target import llvm

@@ -6,7 +6,7 @@ import datetime
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import tvm
 from tvm.target import Target
 
+from .._dataclasses import dataclass
 from .._version import __version__
 from ..errors import OptionError, suggest
 from ..schedule.rule import AnyDecisions

@@ -7,11 +7,11 @@ green, blue, or grey where the input has one; which axis they are is what the sh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from .._dataclasses import dataclass
 from ..errors import InputError
 from .element_types import numpy_dtype
 from .images import decoded

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 
+from .._dataclasses import dataclass
 from ..errors import ExecutableError
 
 __all__ = [

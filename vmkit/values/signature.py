@@ -7,10 +7,10 @@ A :class:`Signature` binds Python arguments to parameters, checks values against
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from .._dataclasses import dataclass
 from ..errors import InputError, OptionError, suggest
 from .dims import Dim, TensorPlan
 from .kinds import AnySpec, DataSpec, MapSpec, OptionalSpec, SequenceSpec, Spec, TensorSpec, TupleSpec, UnrankedSpec

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -13,7 +14,7 @@ import vmkit.optimize  # noqa: F401 - registers operators of its own
 from vmkit import relay
 from vmkit.errors import TypeCheckError
 from vmkit.relay.op import REGISTRY
-from vmkit.relay.op.attrs import ATTRS_CLASSES, Attrs, Int, Ints, Str, attrs_node, attrs_row, field
+from vmkit.relay.op.attrs import ATTRS_CLASSES, Attrs, Int, Ints, Str, attrs_node, attrs_row, cleaned, field
 from vmkit.relay.op.builder import Parameters, derived_builder
 from vmkit.relay.op.fields import REQUIRED
 from vmkit.relay.op.nn.convolution import ConvAttrs
@@ -268,6 +269,27 @@ def differing(name: str) -> set[str]:
         if said is not None and parameter.default != (inspect.Parameter.empty if said.is_required else said.default):
             found.add(parameter.name)
     return found
+
+
+@pytest.mark.parametrize(
+    "doc",
+    [
+        "",
+        "One line.",
+        "A line.\n\n    Another, and\n        one further in.\n    ",
+        "A line.\n\n    Another at the quotes.",
+        "\n    Begins below.\n    ",
+    ],
+)
+def test_documentation_is_cleaned_as_python_does_it(doc: str) -> None:
+    assert cleaned(doc) == inspect.cleandoc(doc)
+
+
+def test_builders_are_made_once_and_when_the_first_asks() -> None:
+    made: list[str] = []
+    entry = replace(REGISTRY["exp"], make_builder=lambda: made.append("exp") or relay.exp)
+    before = list(made)
+    assert (before, entry.builder, entry.builder, made) == ([], relay.exp, relay.exp, ["exp"])
 
 
 def is_derived(name: str) -> bool:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from ..._dataclasses import dataclass
 from ...relay.ir import Call, RelayExpr, TensorType
 from ...relay.ir.dim_text import dim_text
 from ..products import PRODUCTS, product_of

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from ..._dataclasses import dataclass
 from ...relay.dataflow_pattern import DFPattern, is_constant, is_op, is_tuple_get_item, wildcard
 from ...relay.dataflow_pattern.matcher import Matcher
 from ...relay.ir import Call, Constant, Op, RelayExpr, TupleGetItem

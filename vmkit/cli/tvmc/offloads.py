@@ -6,9 +6,10 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ..._dataclasses import dataclass
 
 if TYPE_CHECKING:
     import tvm

@@ -9,9 +9,9 @@ import argparse
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from ..._dataclasses import dataclass
 from .exceptions import TVMCException
 
 __all__ = ["HARDWARE", "MLONMCU", "POOLS", "STATES", "State", "check_options", "rows", "table"]

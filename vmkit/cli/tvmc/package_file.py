@@ -13,10 +13,10 @@ import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..._dataclasses import dataclass
 from ...errors import suggest
 from .exceptions import TVMCException
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..._dataclasses import dataclass
 from ...errors import suggest
 from . import composite_target
 from .exceptions import TVMCException

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ... import relay
+from ..._dataclasses import dataclass
 from ...relay.ir import Any as AnyDim
 from ...relay.ir import Dim, Expr, dims
 from ...relay.op import build

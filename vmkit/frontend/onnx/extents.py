@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 
 from ... import relay
+from ..._dataclasses import dataclass
 from ...relay.ir import Dim, Expr, dims
 from .context import Context
 from .operators.layout import to_shape

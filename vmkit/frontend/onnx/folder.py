@@ -12,13 +12,14 @@ import json
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 import onnx
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError, suggest
 from .external import leads_out
 from .load import read_model

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError, UnsupportedOperatorError
 from ...relay.ir import Expr, TensorType
 from .dtype import element_type

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +12,7 @@ import tvm
 from tvm import tirx
 from tvm.ir import GlobalVar
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
 from ...relay.ir import Constant, Expr, Function, FuncType, TensorType, Tuple, Type, Var, dims, post_order, type_text
 from ...relay.signature import OUTPUT_NAMES

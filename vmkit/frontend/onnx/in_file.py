@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from onnx import helper
+
+from ..._dataclasses import dataclass
 
 __all__ = ["InFile"]
 

@@ -9,13 +9,14 @@ to be stacked is written into its place in a buffer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import tvm_ffi
 
 from ... import relay
+from ..._dataclasses import dataclass
 from ...errors import ModelError, TypeCheckError
 from ...relay.ir import Any as AnyDim
 from ...relay.ir import (

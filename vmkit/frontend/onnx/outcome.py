@@ -8,11 +8,11 @@ makes no sense becomes a check at run time.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError, TypeCheckError
 from ...relay.ir import Dim, Expr, If, Let, TensorType, Tuple, TupleGetItem, Type, UnrankedType, Var, dims
 from ...relay.ir.type_solver import TypeSolver

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, TypeVar
+
+from ..._dataclasses import dataclass
 
 __all__ = ["AttributeGroup", "Converter", "converter", "default_domain", "find", "versions"]
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError, UnsupportedOperatorError
 from ...relay.ir import TensorType, dims, type_text
 from ...relay.signature import relay_signatures

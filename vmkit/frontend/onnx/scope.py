@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError
 from ...relay.ir import Expr
 

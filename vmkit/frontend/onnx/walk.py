@@ -8,11 +8,11 @@ what they give becomes one decision of the program, whose branches hold all that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import onnx
 
+from ..._dataclasses import dataclass
 from ...errors import UnsupportedOperatorError
 from ...relay.ir import Expr
 from .check import reads

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from ..._dataclasses import dataclass
 from ...relay.ir import Dim, Expr, dims
 from ...relay.op.nn.window import extent
 from .context import Context

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from tvm import tirx
 
+from ..._dataclasses import dataclass
 from ..builder import Size, T, integer, register, shuffled
 from .shape import BlockQuantizedShape
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from operator import add
 
 from tvm import tirx
 
+from ..._dataclasses import dataclass
 from ..builder import Size, T, add_to, broadcast, constant, in_register, integer, loop, ramp, register, splat
 from .arithmetic import Arithmetic, Block, Prepared, folded, kept, lane_of
 from .shape import BlockQuantizedShape

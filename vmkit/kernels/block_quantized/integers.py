@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
 from tvm import tirx
 
+from ..._dataclasses import dataclass
 from ..builder import Size, T, broadcast, constant, in_register, integer, loop, ramp, register, reinterpreted, splat
 from .arithmetic import Arithmetic, Block, Join, Prepared, folded, kept, lane_of
 from .shape import BlockQuantizedShape

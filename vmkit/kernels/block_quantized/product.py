@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from operator import mul
 
 from tvm import tirx
 
+from ..._dataclasses import dataclass
 from ...target.processor import CACHES
 from ..builder import (
     Size,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from tvm import tirx
 
+from ..._dataclasses import dataclass
 from ..builder import Size, T, as_expr, in_parallel, integer, local, loop, memory, splat, when
 from .amx import configure, load_tile
 from .bfloat16_code import (

@@ -17,13 +17,13 @@ parts that are cut and not rounded.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import te, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.matrix_unit import has_matrix_unit
 from ..builder import Size, constant, reinterpreted
 from .bfloat16_code import DEPTH, PARTS

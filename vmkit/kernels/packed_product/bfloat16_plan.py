@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tvm import tirx
 
+from ..._dataclasses import dataclass
 from ...target.processor import MATRIX_CACHES
 from ..builder import Size, T, as_expr
 from .bfloat16_code import DEPTH, LANES, PARTS

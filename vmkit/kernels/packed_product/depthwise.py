@@ -8,7 +8,7 @@ whose windows it is in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from tvm import te, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.integer_unit import IntegerUnit, integer_unit
 from ..builder import Size, T, in_register, loop, ramp, reinterpreted, splat
 from .integer_code import multiply_groups, start_sum

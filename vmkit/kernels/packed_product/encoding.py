@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tvm import te
 
+from ..._dataclasses import dataclass
 from .shape import BLOCK
 
 if TYPE_CHECKING:

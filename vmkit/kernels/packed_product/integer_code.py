@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tvm import tirx
 
+from ..._dataclasses import dataclass
 from ...target.integer_unit import IntegerUnit
 from ..builder import Size, T, add_to, broadcast, in_register, integer, loop, ramp, register, reinterpreted, splat
 from .amx import clear_tiles, dot_tiles, load_tile, store_tile

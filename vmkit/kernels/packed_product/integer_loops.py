@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from math import prod
 
 from tvm import tirx
 
+from ..._dataclasses import dataclass
 from ...target.integer_unit import IntegerUnit
 from ..builder import (
     Size,

@@ -9,8 +9,8 @@ those of a row.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..._dataclasses import dataclass
 from ...target.processor import CACHES
 from ..builder import Size, as_expr, in_register
 from .plan import Axes, Chunk, Plan

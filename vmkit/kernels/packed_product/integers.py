@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import te, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.integer_unit import IntegerUnit, integer_unit
 from ..builder import Size
 from .encoding import Encoding

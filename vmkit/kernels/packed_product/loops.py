@@ -9,11 +9,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from tvm import tirx
 
+from ..._dataclasses import dataclass
 from ..builder import Size, T, in_parallel, integer, loop, when
 from .amx import ask_permission, release
 from .plan import Chunk, Plan

@@ -9,13 +9,13 @@ group of inputs with such a pair is multiplied once more, with what is left.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import te, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.integer_unit import IntegerUnit, integer_unit
 from .encoding import Term, Terms
 from .integer_loops import IntegerProduct

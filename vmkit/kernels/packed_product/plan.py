@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tvm import tirx
 
+from ..._dataclasses import dataclass
 from ...relay.ir import dims
 from ..builder import Size
 from .shape import ProductShape

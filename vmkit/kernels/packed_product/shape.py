@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..._dataclasses import dataclass
 from ..builder import Size
 
 __all__ = ["BLOCK", "TILE", "ProductShape"]

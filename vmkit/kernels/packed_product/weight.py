@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._dataclasses import dataclass
 from .shape import ProductShape
 
 if TYPE_CHECKING:

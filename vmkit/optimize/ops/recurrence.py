@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
 
+from ..._dataclasses import dataclass
 from ...errors import TypeCheckError
 from ...relay.ir import Dim, dims
 from ...relay.ir.types import TensorType, TupleType, Type

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import tvm
 import tvm_ffi
@@ -11,6 +10,7 @@ from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
 from tvm.tirx.buffer import buffer_data, is_buffer_var
 
+from ..._dataclasses import dataclass
 from ...values.element_types import element_bytes
 from ...values.host_memory import ALIGNMENT
 from ...values.kernel_needs import KnownTensor, Need, needs_text

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tvm import ir, relax, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx.buffer import buffer_data
 
+from ..._dataclasses import dataclass
 from ...values.kernel_needs import LOOP_BYTES, POLL, STATE, Need
 from .functions import KernelCall, KernelGroup, Operands, attributes, bytes_of
 from .parts import as_part, call_part

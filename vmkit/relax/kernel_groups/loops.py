@@ -10,13 +10,13 @@ copied.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
 
+from ..._dataclasses import dataclass
 from ..._tvm import retyped
 from ...values.kernel_needs import LOOP_STATE
 from ..aliases import TENSOR, home_of, is_call, is_silent

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError
 from ..ir import Call, Op, RelayExpr, children, post_order
 

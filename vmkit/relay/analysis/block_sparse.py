@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tvm
+
+from ..._dataclasses import dataclass
 
 __all__ = ["BlockSparse", "Params", "SparseAnalysisResult", "zeros_of"]
 

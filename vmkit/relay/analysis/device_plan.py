@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import tvm
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError
 from ...stack import on_deep_stack
 from ..ir import (

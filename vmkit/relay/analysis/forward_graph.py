@@ -7,9 +7,10 @@ use. What anything else uses (a branch, a Let, a function's result) is external:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ..._dataclasses import dataclass
 from ..ir import Any as AnyDim
 from ..ir import (
     Call,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from ..._dataclasses import dataclass
 from ..ir import Any as AnyDim
 from ..ir import Call, RelayExpr, TensorType, Tuple, TupleGetItem, Var
 from ..op.registry import OpPattern

@@ -6,8 +6,9 @@ Implementation in ML", chapter 10). There are no loops but recursion, so one wal
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError
 from ...stack import on_deep_stack
 from ..ir import Function, If, Let, Match, RelayExpr, Var, children, free_vars, pattern_vars

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import tvm_ffi
 
+from ..._dataclasses import dataclass
 from ...errors import TypeCheckError
 from ..ir.expr import Call, TupleGetItem
 from ..ir.type_solver import TypeSolver

@@ -8,9 +8,9 @@ first use it would be computed again in every branch, and a chain of Ifs would d
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ..._dataclasses import dataclass
 from ..ir import (
     Constant,
     Constructor,

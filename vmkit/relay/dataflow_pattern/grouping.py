@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..._dataclasses import dataclass
 from ...stack import on_deep_stack
 from ..ir import Call, Constant, Function, If, Let, Match, Op, RelayExpr, Tuple, TupleGetItem, Var, post_order
 from ..ir import rewrite as rewritten

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import tvm
 from tvm.ir import Op, SourceName
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError, UnsupportedOperatorError, suggest
 from ..op.registry import REGISTRY
 from .slots import Item, decoded_tensor, int64

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from tvm.ir import DictAttrs, SequentialSpan, Span
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError
 from ..ir import Constructor, Expr, Function, GlobalTypeVar, GlobalVar, Op, Type
 from ..ir import TypeVar as RelayTypeVar

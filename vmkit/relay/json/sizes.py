@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm import tirx
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError
 from ..ir import Any as AnyDim
 from ..ir import Dim, dims

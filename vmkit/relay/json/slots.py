@@ -6,12 +6,12 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 import tvm
 import tvm_ffi
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError
 from ...values.dltensor import read_dltensor
 

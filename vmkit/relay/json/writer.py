@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 import tvm
@@ -12,6 +11,7 @@ import tvm_ffi
 from tvm import tirx
 from tvm.ir import DictAttrs, Op, SourceName
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError
 from ...values.dltensor import write_dltensor
 from ..ir import Any as AnyDim

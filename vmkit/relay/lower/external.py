@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm import relax
 
+from ..._dataclasses import dataclass
 from ...errors import CompileError
 from ...values.element_types import stored_type
 from ..ir.expr import Call, Function

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, cast
 
 from tvm import relax, tirx
 from tvm.ir import GlobalVar, Op
 from tvm.relax.analysis import tir_vars_in_type, type_lca
 
+from ..._dataclasses import dataclass
 from ..._tvm import begin_block, end_block, retyped
 from ...errors import CompileError, VMKitError
 from ..analysis.scopes import hoisted

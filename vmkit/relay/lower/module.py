@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import tvm
 from tvm import relax
 from tvm.ir import GlobalVar, Op
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...errors import VMKitError
 from ...target.device_types import device_type
 from ..ir.adt import TypeData

@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import tvm
 import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import Expr
 
+from ..._dataclasses import dataclass
 from ..._tvm.running import array_items
 from ..ir import dims
 from ..ir.types import LARGEST_COUNT, Dim

@@ -8,7 +8,6 @@ its arguments, in which only the names of symbols may differ.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from types import FunctionType
 from typing import Any
@@ -17,6 +16,7 @@ import tvm
 from tvm import ir, relax, tirx
 from tvm.te.tag import TagScope
 
+from ..._dataclasses import dataclass
 from ..ir import dims
 from ..op.attrs import Attrs
 

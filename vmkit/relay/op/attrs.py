@@ -48,6 +48,7 @@ __all__ = [
     "Str",
     "attrs_node",
     "attrs_row",
+    "cleaned",
     "field",
 ]
 
@@ -139,7 +140,7 @@ def _node(cls: C, type_key: str, rank: int) -> C:
     if any(f.kind in ("Float", "Floats") for f in declared):
         cls.__s_equal__ = _equal_by_field  # type: ignore[attr-defined]
     cls.__annotations__ = {name: AnyValue for name in by_name}
-    cls.__doc__ = _documented(inspect.cleandoc(cls.__doc__ or ""), declared)
+    cls.__doc__ = _Documentation(cls.__doc__ or "", declared)  # type: ignore[assignment]
     cls.__init__ = __init__  # type: ignore[misc]
     cls.type_key = type_key  # type: ignore[attr-defined]
     cls.declared = declared  # type: ignore[attr-defined]
@@ -171,11 +172,26 @@ def _is_near(a: AnyValue, b: AnyValue) -> bool:
     return False
 
 
-def _documented(doc: str, declared: Sequence[AttrField]) -> str:
-    """Return the documentation of a node with a section on its fields."""
-    if not declared or "Attributes\n---" in doc:
-        return doc
-    return "\n".join([doc, "", "Attributes", "----------", *(f.text() for f in declared)])
+class _Documentation:
+    """The documentation of a node, with a section on its fields; Python asks for it as for any attribute of a class."""
+
+    def __init__(self, doc: str, declared: Sequence[AttrField]) -> None:
+        self._doc, self._declared = doc, declared
+
+    def __get__(self, instance: Attrs | None, owner: type[Attrs]) -> str:
+        doc = cleaned(self._doc)
+        if not self._declared or "Attributes\n---" in doc:
+            return doc
+        return "\n".join([doc, "", "Attributes", "----------", *(f.text() for f in self._declared)])
+
+
+def cleaned(doc: str) -> str:
+    """Return documentation without the indentation of the source; :func:`inspect.cleandoc`, which looks at each line.
+
+    The quotes at the end stand where all lines begin. Later Pythons take the indentation away by themselves.
+    """
+    indentation = doc.rpartition("\n")[2]
+    return doc.replace("\n" + indentation, "\n").strip() if indentation.isspace() else inspect.cleandoc(doc)
 
 
 def _converted(type_key: str, field: AttrField, value: AnyValue) -> AnyValue:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any as AnyValue
 
 from tvm.ir import Op
 
+from ..._dataclasses import dataclass
 from ...errors import TypeCheckError
 from ..ir.expr import Call, Expr
 from .attrs import AttrField, Attrs

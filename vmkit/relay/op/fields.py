@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any as AnyValue
 
+from ..._dataclasses import dataclass
 from .kinds import KINDS
 
 __all__ = ["AS_FIELD", "REQUIRED", "AttrField", "Declared", "field"]

@@ -7,13 +7,13 @@ place on an axis, and not again for every pixel and channel.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from tvm import te, tirx
 
+from ..._dataclasses import dataclass
 from ...errors import TypeCheckError
 from ..ir import dims
 from ..ir.types import Dim

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any as AnyValue
 from typing import TypeAlias
 
 import tvm
 
+from ..._dataclasses import dataclass
 from ...errors import TypeCheckError
 from ..ir.dtype import dtype_name, is_vector
 from ..ir.expr import Constant

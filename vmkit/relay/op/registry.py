@@ -34,20 +34,20 @@ its row of attributes makes, and ``attrs.rank`` says which one it has before it.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property, partial
 from typing import Any, Literal, TypeVar, get_args
 
 from tvm.ir import Op, Type
 from tvm.ir.op import register_op_attr
 
+from ..._dataclasses import dataclass
 from ..._tvm import register_operator
 from ...errors import TypeCheckError, suggest
 from ..ir import hooks
 from ..ir.expr import Call
-from .attrs import ATTRS_CLASSES, Attrs
+from .attrs import ATTRS_CLASSES, Attrs, cleaned
 from .builder import Parameters, derived_builder
 
 __all__ = [
@@ -122,7 +122,7 @@ class OpEntry:
     compute: Callable[..., Any] | None
     lower: Callable[..., Any] | None
     canonicalize: Callable[..., Any] | None
-    builder: Callable[..., Any]
+    make_builder: Callable[[], Callable[..., Any]]
     is_pure: bool = True
     is_dynamic: bool = True
     has_effect: bool = False
@@ -135,6 +135,11 @@ class OpEntry:
     allocates: bool = False
     on_arrays: Callable[..., Any] | None = None
     """The value of arrays, of an operator that numpy computes as its kernel does."""
+
+    @cached_property
+    def builder(self) -> Callable[..., Any]:
+        """What scripts call; it is made when the first of them asks, as most programs use few operators."""
+        return self.make_builder()
 
     @property
     def op(self) -> Op:
@@ -225,7 +230,7 @@ def operator(
     }
 
     def decorate(cls: C) -> C:
-        doc = inspect.cleandoc(cls.__doc__ or "")
+        doc = cleaned(cls.__doc__ or "")
         if "{rank}" not in name:
             if attrs is not None and attrs not in ATTRS_CLASSES.values():
                 raise ValueError(f"operator {name}: {attrs.__name__} is a row; take a node, such as its over(2)")
@@ -257,6 +262,7 @@ def _register(
     if sum(way is not None for way in ways.values()) != 1:
         raise ValueError(f"operator {name} must define exactly one of {', '.join(ways)}")
     own_builder, make, value = (getattr(cls, member, None) for member in ("build", "make", "value"))
+    derive = partial(derived_builder, name, inputs, attrs, doc, parameters, make, value)
     made = OpEntry(
         name=name,
         doc=doc,
@@ -265,7 +271,7 @@ def _register(
         relation=cls.relation,  # type: ignore[attr-defined]
         infer_inputs=getattr(cls, "infer_inputs", None),
         on_arrays=getattr(cls, "on_arrays", None),
-        builder=own_builder or derived_builder(name, inputs, attrs, doc, parameters, make, value),
+        make_builder=derive if own_builder is None else lambda: own_builder,
         home=cls.__module__,
         **ways,
         **rest,

@@ -7,9 +7,9 @@ types that end in ``fnuz`` https://arxiv.org/abs/2206.02915.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tvm import tirx
+
+from ..._dataclasses import dataclass
 
 __all__ = ["SMALL_FLOATS", "SmallFloat", "exponent_from_float", "float_from_exponent"]
 

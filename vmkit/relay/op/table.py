@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from ..._dataclasses import dataclass
 from .attrs import AttrField
 from .registry import REGISTRY, OpEntry
 

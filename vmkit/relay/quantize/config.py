@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextvars import ContextVar, Token
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from types import TracebackType
 from typing import Any
 
+from ..._dataclasses import dataclass
 from ...errors import OptionError, suggest
 from ..ir import Call
 

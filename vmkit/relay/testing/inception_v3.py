@@ -6,11 +6,11 @@ C. Szegedy et al.: Rethinking the Inception architecture for computer vision, 20
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import tvm
 
+from ..._dataclasses import dataclass
 from .. import nn
 from ..ir import Dim, Expr, Function, free_vars, var
 from ..op import build

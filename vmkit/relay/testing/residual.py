@@ -6,9 +6,9 @@ K. He et al.: Identity mappings in deep residual networks, 2016.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..._dataclasses import dataclass
 from .. import nn
 from ..ir import Expr
 from ..op import build

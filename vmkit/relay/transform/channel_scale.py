@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from ..._dataclasses import dataclass
 from ..ir import Constant, Expr, RelayExpr, TensorType, is_call
 from ..op.registry import build
 from .known_type import type_of

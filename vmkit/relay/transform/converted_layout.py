@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ..._dataclasses import dataclass
 from ...errors import TypeCheckError
 from ..ir import RelayExpr, TensorType, Tuple, TupleGetItem
 from ..op.nn.layout import Layout

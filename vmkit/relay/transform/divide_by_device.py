@@ -7,12 +7,13 @@ each scope, operators on another device that can be computed one after the other
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, cast
 
 import tvm
 from tvm.ir import GlobalVar
 
+from ..._dataclasses import dataclass
 from ...errors import CompileError
 from ...stack import on_deep_stack
 from ..analysis.device_plan import DevicePlan, is_copyable, plan_devices

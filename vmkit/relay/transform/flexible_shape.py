@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import tvm
 from tvm.ir import GlobalVar
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError, OptionError
 from ..analysis.infer_type import infer_module, typed
 from ..ir import Any as AnyDim

@@ -7,12 +7,13 @@ together. A module with such functions compiles: see :func:`DefuseOps`.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import tvm
 from tvm.tirx import IntImm
 
+from ..._dataclasses import dataclass
 from ..analysis.forward_graph import is_fused_or_external
 from ..analysis.fusion_groups import FusionGroup, FusionLimits, fusion_groups
 from ..analysis.infer_type import typed

@@ -7,12 +7,12 @@ now.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from tvm.s_tir import SLayout
 
+from ..._dataclasses import dataclass
 from ..ir import TensorType, Type
 from ..op.attrs import Attrs
 from ..op.nn.layout import Layout

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..._dataclasses import dataclass
 from ..ir import Call, Constant, Expr, Function, RelayExpr, is_call
 from ..op.nn.block_quantized import packed_codes, unpacked_codes
 from ..op.registry import build

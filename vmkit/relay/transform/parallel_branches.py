@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeGuard
 
 import tvm_ffi
 
+from ..._dataclasses import dataclass
 from ..analysis.scopes import Scope, scopes
 from ..ir import Call, Dim, Expr, Function, RelayExpr, children, free_vars, is_call, post_order, rewrite
 from ..op.registry import build

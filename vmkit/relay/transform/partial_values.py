@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias, cast
 
 from tvm.runtime import Tensor
 
+from ..._dataclasses import dataclass
 from ..ir import Call, Constant, Constructor, Let, RelayExpr, Tuple, TupleGetItem, TupleType, Type, Var
 from ..op.attrs import Attrs
 

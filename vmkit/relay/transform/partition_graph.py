@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import tvm
 
+from ..._dataclasses import dataclass
 from ...errors import ModelError
 from ..analysis.annotated_regions import AnnotatedRegion
 from ..analysis.infer_type import infer_module, typed

@@ -6,12 +6,12 @@ where a value goes over, and ``on_device``, of body and result, where a value is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, cast
 
 import tvm
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...stack import on_deep_stack
 from ...target import TargetPlan, canonical_target
 from ...target.device_types import CPU, numbered_name

@@ -7,7 +7,6 @@ applies and with which decisions. :func:`schedule_kernels` tries them in order.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -15,6 +14,7 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ..._tvm import unchecked_schedule
 from ...kernels.vector_math import with_vector_math
 from ..blocks import is_empty, kernel_blocks

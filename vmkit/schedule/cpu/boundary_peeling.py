@@ -8,7 +8,6 @@ with constants where sizes are known, and those between do not reach an edge.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
 import tvm
@@ -16,6 +15,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
+from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
 from ..blocks import Loop, SingleReduction, unmarked, with_fields
 from ..expressions import conjuncts, is_choice, replaced, stride, uses

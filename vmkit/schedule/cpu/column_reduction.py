@@ -7,11 +7,11 @@ begin, if there are several times as many.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tvm import s_tir
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.processor import processor_of
 from ..blocks import extent, is_reduction, static_size
 from ..rule import Options, Rule, choices

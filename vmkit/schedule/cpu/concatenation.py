@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ..blocks import extent, is_reduction, kernel_blocks, static_size, unmarked
 from ..expressions import is_choice, replaced
 from ..rule import Rule, choices

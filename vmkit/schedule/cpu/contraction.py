@@ -8,11 +8,11 @@ times once loaded. What follows the reduction (bias, activation, residual) is co
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.processor import processor_of
 from ...target.vectors import PORTABLE
 from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size

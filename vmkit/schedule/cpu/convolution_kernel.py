@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import reduce
 from operator import mul
 
@@ -12,6 +11,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
+from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
 from ...kernels.builder import Size, T, integer, loop, memory
 from ..blocks import SingleReduction, single_reduction

@@ -8,12 +8,13 @@ read side by side, so that results do not wait for each other.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import tvm
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...kernels.packed_product.shape import BLOCK
 from ...target.processor import Caches, Processor, processor_of
 from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size

@@ -7,12 +7,12 @@ the last output axis can be cut.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tvm import s_tir, tirx
 from tvm.ir import Range
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.processor import processor_of
 from ..blocks import SingleReduction, extent, partial_results, single_reduction, static_size
 from ..expressions import known, stride, uses

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
 from ...target.processor import processor_of
 from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size

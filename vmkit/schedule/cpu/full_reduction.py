@@ -7,11 +7,11 @@ some vectors of them for each position on the first axis, then one for each elem
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.processor import processor_of
 from ..blocks import Block, extent, is_reduction, kernel_blocks, partial_results, static_size
 from ..expressions import known

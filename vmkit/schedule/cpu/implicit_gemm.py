@@ -8,7 +8,7 @@ from a panel where many channels of the result need it or where it is not in one
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import reduce
 from math import log2, prod
 from operator import mul
@@ -17,6 +17,7 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
 from ...kernels.builder import Size, T, in_parallel, in_register, integer, local, loop, ramp, shuffled
 from ...kernels.builder import kernel as written

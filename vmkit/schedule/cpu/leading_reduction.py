@@ -7,11 +7,11 @@ stays in the nearest cache, is read from its beginning to its end and added to r
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ..blocks import Loop, SingleReduction, extent, single_reduction, static_size
 from ..expressions import known
 from ..rule import Options, Rule, choices

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from itertools import product
 from math import prod
@@ -12,6 +11,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import Range
 
+from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
 from ..blocks import SingleReduction, accesses, single_reduction
 from ..expressions import conjuncts, is_choice, known, loads_in, replaced, stride, uses

@@ -8,12 +8,12 @@ results, which stays in the nearest cache, is reduced along it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import tvm
 from tvm import s_tir
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ..._tvm import unchecked_schedule
 from ...target.processor import processor_of
 from ..blocks import Block, Loop, extent, kernel_blocks, static_size

@@ -10,11 +10,11 @@ channels are not copied to be padded, which would go element by element: boundar
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.processor import processor_of
 from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
 from ..expressions import is_one

@@ -7,11 +7,12 @@ copy stays near. Here boundaries are peeled instead (:mod:`.boundary_peeling`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tvm import s_tir
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.processor import Processor, processor_of
 from ..blocks import loops_of_results, static_size
 from ..rule import Options, Rule, Versions, choices

@@ -8,7 +8,6 @@ has one outcome for a whole vector, known when compiling or once for all of it. 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import gcd
 
 import tvm
@@ -17,6 +16,7 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.processor import processor_of
 from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size
 from ..expressions import stride, uses

@@ -8,12 +8,13 @@ along the sums.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log2
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
 from ...kernels.builder import Size, T, integer, local, loop, ramp
 from ...kernels.builder import kernel as written

@@ -9,7 +9,7 @@ tile, indexed by the loops within it, and where a tile begins is a variable.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import reduce
 from operator import add
 from typing import TypeAlias
@@ -18,6 +18,7 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
 from ..blocks import with_fields
 from ..expressions import is_choice, known, replaced

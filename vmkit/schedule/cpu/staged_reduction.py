@@ -7,13 +7,13 @@ place. Stages that read each other's results at other places have to be whole be
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import combinations
 
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
+from ..._dataclasses import dataclass
 from ..blocks import Block, extent, is_reduction, kernel_blocks
 from ..expressions import is_one, known, loads_in
 

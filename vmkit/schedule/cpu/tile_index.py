@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
@@ -11,6 +10,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
+from ..._dataclasses import dataclass
 from ..expressions import known
 
 __all__ = ["TileIndex", "tile_index", "variables_of"]

@@ -8,7 +8,6 @@ the two axes use all of a line while it is near: an output vector is gathered, s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import tvm
 import tvm_ffi
@@ -16,6 +15,7 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.processor import CACHES, processor_of
 from ...target.vectors import GATHERED
 from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size

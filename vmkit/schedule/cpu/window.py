@@ -8,12 +8,13 @@ stage is computed for one block of channels and a few rows at a time, and read b
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import tvm
 from tvm import s_tir
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.processor import Processor, processor_of
 from ...target.vectors import VectorUnit
 from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size

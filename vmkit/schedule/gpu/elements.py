@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.gpu import gpu_of
 from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size
 from ..expressions import is_one, loads_in, uses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import tvm
 import tvm_ffi
@@ -12,6 +12,7 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.gpu import gpu_of
 from ..expressions import loads_in
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
+from ..._dataclasses import dataclass
 from ...target.gpu import WARP, Gpu
 from ..rule import D
 

@@ -8,7 +8,6 @@ position in it, j the output channel and k the place in the window and the input
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import mul
 
@@ -17,6 +16,7 @@ from tvm import s_tir, tirx
 from tvm.ir import Range
 from tvm.sym import Analyzer
 
+from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
 from ..blocks import single_reduction
 from ..expressions import is_one, known, loads_in, replaced, uses

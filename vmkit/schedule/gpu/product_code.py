@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from tvm import s_tir, tirx
 from tvm.ir import Range
 from tvm.sym import Analyzer
 
+from ..._dataclasses import dataclass
 from ..blocks import accesses
 from ..expressions import is_choice, replaced
 from .product import Operand, Product

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ..blocks import (
     Block,
     Loop,

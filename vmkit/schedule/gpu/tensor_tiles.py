@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from tvm import s_tir
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.gpu import WARP, Gpu, gpu_of
 from ..blocks import Loop
 from ..rule import Rule

@@ -11,11 +11,11 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tvm import s_tir
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ...target.gpu import Gpu, gpu_of
 from ..blocks import Block, Loop
 from ..rule import Rule

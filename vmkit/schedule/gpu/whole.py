@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from tvm import s_tir, tirx
 from tvm.s_tir import dlight
 from tvm.target import Target
 
+from ..._dataclasses import dataclass
 from ..rule import Rule
 
 __all__ = ["Fixed", "dlight_rule", "whole"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
+from ..._dataclasses import dataclass
 from ..._deferred import deferred
 from .spec import Check, Mismatch, Spec, describe
 from .value import Release, Value

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from ..._dataclasses import dataclass
 from ..._deferred import deferred
 from .spec import Check, Mismatch, Spec, describe
 from .tensor import TensorSpec

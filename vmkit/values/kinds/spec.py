@@ -7,9 +7,10 @@ where it is declared, and makes it known. A type of Relay becomes one in :mod:`v
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..._dataclasses import dataclass
 from ...errors import OptionError
 from ..dims import NamedDims
 from .value import Release

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from .... import relay
+from ...._dataclasses import dataclass
 from ....relay.ir import Any as AnyDim
 from ....relay.ir import Expr, Function
 from ....relay.op import build

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .... import relay
+from ...._dataclasses import dataclass
 from ....relay.ir import Expr, dims
 from ..context import Context
 from ..operators.conversion import casted

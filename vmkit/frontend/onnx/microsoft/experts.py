@@ -6,11 +6,12 @@ weights of the router, which are 0 for those that were not chosen.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from .... import relay
+from ...._dataclasses import dataclass
 from ....relay.ir import Expr, dims
 from ..context import Context
 from ..operators.activation import gelu

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from .... import relay
+from ...._dataclasses import dataclass
 from ....relay.ir import Expr
 from ..context import Context
 from ..dtype import dtype_name

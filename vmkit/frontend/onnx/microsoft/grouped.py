@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .... import relay
+from ...._dataclasses import dataclass
 from ....relay.ir import Dim, Expr, dims
 from ....relay.op import build
 from ..attention import Bias, Heads, Softmax, attend, merged_heads, padded_mask, split_heads

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import onnx
 
 from .... import relay
+from ...._dataclasses import dataclass
 from ....relay.ir import Any as AnyDim
 from ....relay.ir import Expr, TensorType, dims
 from ..check import sorted_nodes

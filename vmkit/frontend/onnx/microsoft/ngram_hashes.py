@@ -7,10 +7,10 @@ takes the remainder of the mixture by the size of its table.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from .... import relay
+from ...._dataclasses import dataclass
 from ....relay.ir import Expr, dims
 from ....relay.op import build
 from ..context import Context

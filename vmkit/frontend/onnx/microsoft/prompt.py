@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 
 import numpy as np
 from tvm import tirx
 
 from .... import relay
+from ...._dataclasses import dataclass
 from ....relay.ir import Expr, dims
 from ....relay.op import build
 from ..context import Context

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NoReturn
 
+from ...._dataclasses import dataclass
 from ....errors import UnsupportedOperatorError
 from ....relay.ir import Expr
 from ..context import Context

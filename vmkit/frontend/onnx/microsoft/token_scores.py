@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from .... import relay
+from ...._dataclasses import dataclass
 from ....relay.ir import Dim, Expr, dims
 from ....relay.op import build
 from ..context import Context

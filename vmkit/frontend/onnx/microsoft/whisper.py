@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...._dataclasses import dataclass
 from ....relay.ir import Expr
 from ..context import Context
 from ..registry import converter

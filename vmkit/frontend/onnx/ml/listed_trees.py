@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 
+from ...._dataclasses import dataclass
 from ....relay.ir import Expr
 from ..context import Context
 from ..dtype import numpy_tensor

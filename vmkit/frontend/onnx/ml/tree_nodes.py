@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 
+from ...._dataclasses import dataclass
 from ....errors import ModelError
 from ....relay.op.trees import FEATURES
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from .... import relay
+from ...._dataclasses import dataclass
 from ....relay.ir import Expr
 from ..context import Context
 from .activation import elu, hard_sigmoid, softplus, softsign, thresholded_relu

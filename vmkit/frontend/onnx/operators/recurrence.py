@@ -7,12 +7,13 @@ global function that calls itself for the next step: a loop on the machine.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from tvm import tirx
 
 from .... import relay
+from ...._dataclasses import dataclass
 from ....relay.ir import Call, Dim, Expr, Function, FuncType, If, TensorType, Tuple, TupleGetItem, TupleType, Var, dims
 from ....relay.op import build
 from ....relay.recurrent_loop import RecurrentLoop

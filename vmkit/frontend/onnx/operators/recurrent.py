@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from .... import relay
+from ...._dataclasses import dataclass
 from ....relay.ir import Any as AnyDim
 from ....relay.ir import Constant, Dim, Expr, TensorType, dims, type_text
 from ....relay.op import build

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 
 import numpy as np
 
 from .... import relay
+from ...._dataclasses import dataclass
 from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, dims
 from ..context import Context

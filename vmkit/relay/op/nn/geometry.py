@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...._dataclasses import dataclass
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import Dim, IncompleteType, TensorType, Type

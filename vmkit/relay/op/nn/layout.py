@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from tvm import tirx
 
+from ...._dataclasses import dataclass
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import Dim, TensorType

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
+from ...._dataclasses import dataclass
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import TensorType, Type

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
+from ...._dataclasses import dataclass
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import Dim, TensorType, Type

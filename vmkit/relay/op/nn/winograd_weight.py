@@ -7,12 +7,12 @@ neural networks" (2015): tiles of m results on an axis come from ``m + r - 1`` p
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tvm import te, tirx
 from tvm.topi.nn.winograd_util import winograd_transform_matrices
 
+from ...._dataclasses import dataclass
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import TensorType, Type

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
 
+from ...._dataclasses import dataclass
 from ....errors import OptionError, suggest
 
 __all__ = ["COMPUTE_DTYPES", "ROUNDINGS", "RequantizeConfig", "current_requantize_config", "requantize_config"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...._dataclasses import dataclass
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.expr import Constant, Expr, const

@@ -7,10 +7,10 @@ known only at run time are taken apart there, by the same arithmetic on the bits
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
+from ...._dataclasses import dataclass
 from ....errors import TypeCheckError
 from ...ir.expr import Expr, const
 from ..registry import build

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 
+from ...._dataclasses import dataclass
 from ....errors import TypeCheckError
 from ...ir import dims
 from ...ir.types import Dim, TensorType, Type
