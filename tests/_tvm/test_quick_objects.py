@@ -43,3 +43,13 @@ def test_a_class_may_still_be_registered_as_another_one() -> None:
         assert isinstance(Foreign(), Base) and isinstance(relay.var("x"), relay.Var)
     finally:
         look_quickly()
+
+
+def test_walks_visit_the_classes_that_are_asked_for_and_refuse_others() -> None:
+    n = tvm.tirx.Var("n", "int64")
+    found: list[object] = []
+    for _ in range(2):  # the second time from what was found
+        tvm_ffi.structural_walk(n + n * 2, ((tvm.tirx.Add, tvm.tirx.Mul), found.append))
+        with pytest.raises(TypeError, match="structural_walk callback type"):
+            tvm_ffi.structural_walk(n, (type("Unregistered", (), {}), found.append))
+    assert [type(part) for part in found] == [tvm.tirx.Mul, tvm.tirx.Add] * 2

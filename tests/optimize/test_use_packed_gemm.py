@@ -130,6 +130,29 @@ def test_short_windows_and_parts_of_vectors_stay_with_the_convolution() -> None:
     assert "nn.conv2d" in operators(layer((1, 6, 6, 16), numbers(16, 30), False))
 
 
-def test_windows_over_an_image_of_unknown_size_stay_with_the_convolution() -> None:
-    height: Any = tvm.tirx.Var("h", "int64")
-    assert "nn.conv2d" in operators(layer((1, height, 6, 16), numbers(3, 3, 16, 32), False))
+@pytest.mark.parametrize(
+    ("size", "strides", "padding", "dilation"),
+    [
+        ((3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
+        ((3, 2), (1, 2), (1, 2, 2, 1), (2, 3)),
+        ((5, 7), (3, 1), (0, 0, 0, 0), (1, 1)),
+    ],
+)
+def test_windows_over_images_of_unknown_size_agree_with_numpy(
+    size: tuple[int, int], strides: tuple[int, int], padding: tuple[int, int, int, int], dilation: tuple[int, int]
+) -> None:
+    """Tiles go on in the next line, and in the next image; of fewer positions they have fewer rows, at last one."""
+    channels, units = -(-64 // (size[0] * size[1])), 40
+    weight = numbers(*size, channels, units, seed=1) / 8
+    shape: Any = [*(tvm.tirx.Var(name, "int64") for name in "nhw"), channels]
+    window = {"strides": strides, "padding": padding, "dilation": dilation}
+    function = layer(tuple(shape), weight, False, **window)
+    assert operators(function) == ["nn.pad", NAME] if any(padding) else [NAME]
+    machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function}), TARGET), "cpu")
+    for batch, height, width in ((1, 6, 7), (1, 7, 9), (2, 6, 8), (3, 14, 11), (1, 40, 7), (0, 9, 9)):
+        data = numbers(batch, height, width, channels)
+        sums = convolved(data.astype("float64"), weight, **window) + numbers(units, seed=3)
+        np.testing.assert_allclose(machine.run(data).numpy(), np.maximum(sums, 0), rtol=1e-4, atol=1e-5)
+    if not any(padding):
+        with pytest.raises(vmkit.errors.VMError, match="does not fit"):
+            machine.run(numbers(1, 9, 6, channels))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 import tvm_ffi
+from tvm_ffi import structural
 
 from .running import array_item, array_items, array_size
 
@@ -15,6 +17,9 @@ __all__ = ["look_quickly"]
 # The class of tvm-ffi's classes, which has no public name.
 _Kind: Any = type(tvm_ffi.Object)
 _item_of_any = tvm_ffi.Array.__getitem__
+# What finds the number of a class that a walk or a map asks for; it computes what the class is as an annotation.
+_walks: Any = structural
+_number_of_class = _walks._callback_type_to_type_index
 
 
 def look_quickly() -> None:
@@ -22,12 +27,14 @@ def look_quickly() -> None:
 
     Classes of tvm-ffi are abstract ones, whose ``isinstance`` Python computes in Python. From now on objects belong to
     the classes that theirs derives from, until one is registered as another's without deriving from it. An array asks
-    for its size, and checks the place, before each of its elements; it cannot change, so once is enough.
+    for its size, and checks the place, before each of its elements; it cannot change, so once is enough. Nor can the
+    number of a class, which walks and maps of expressions look for each time.
     """
     _Kind.__instancecheck__ = type.__instancecheck__
     _Kind.register = _register
     tvm_ffi.Array.__iter__ = _iterate  # type: ignore[method-assign]
     tvm_ffi.Array.__getitem__ = _item  # type: ignore[method-assign]
+    _walks._callback_type_to_type_index = lru_cache(1 << 10)(_number_of_class)
 
 
 def _register(cls: abc.ABCMeta, subclass: type) -> type:

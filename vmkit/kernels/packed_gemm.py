@@ -29,9 +29,19 @@ from .builder import (
     register,
     splat,
 )
-from .packed_gemm_plan import LINE, PackedGemmPlan, PackedGemmShape, fetched, lines_of
+from .packed_gemm_plan import (
+    LINE,
+    PackedGemmImage,
+    PackedGemmPlan,
+    PackedGemmShape,
+    PackedGemmWindow,
+    fetched,
+    lines_of,
+)
 
 __all__ = ["packed_gemm"]
+
+_FEW = 4  # rows of a small image that go together
 
 
 def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
@@ -39,16 +49,19 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
 
     Data is (*lead, inner), or an image if there is a window; the weight (blocks, inner, block); then come bias (outer,)
     and residual where there are any, and the result (*lead, outer). All are float32. The last tile begins where it ends
-    with the data, and computes some rows again; data of fewer rows than a tile goes by one row at a time.
+    with the data, and computes some rows again; data of fewer rows than a tile goes by fewer, or by one row at a time.
     """
     s, p = shape, plan
     with kernel() as builder:
         names = ["data", "weight", *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
         handles = {name: T.arg(name, T.handle()) for name in names}
-        lead = [tirx.Var(f"d{i}", "int64") if size is None else integer(size) for i, size in enumerate(s.lead)]
+        lead = [_size(f"d{i}", size) for i, size in enumerate(s.lead)]
         rows = reduce(mul, lead)
         w, weight_size = s.window, s.blocks * s.inner * s.block
-        data = [*lead, s.inner] if w is None else [lead[0], w.height, w.width, w.channels]
+        data, image = [*lead, s.inner], None
+        if w is not None:
+            height, width = (_size(name, size) for name, size in (("height", w.height), ("width", w.width)))
+            data, image = [lead[0], height, width, w.channels], PackedGemmImage(height, width, lead[1], lead[2])
         shapes = {
             "data": data,
             "weight": [s.blocks, s.inner, s.block],
@@ -63,18 +76,47 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
         flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
         for name, size in flat.items():
             buffers[name] = T.decl_buffer(size, "float32", data=buffers[name].data, layout=None)
-        if s.rows is not None:
-            _tiles(s, p, buffers, rows)
-        else:
-            with T.If(rows >= p.rows):
-                with T.Then():
-                    _tiles(s, p, buffers, rows)
-                with T.Else():
-                    _tiles(s, PackedGemmPlan(1, 1, p.unrolled, fetched(s, 1, 1, p.unrolled)), buffers, rows)
+        _versions(s, [p] if s.rows is not None else [p, *_for_fewer(s, p)], buffers, rows, image)
     return builder.get()
 
 
-def _tiles(s: PackedGemmShape, p: PackedGemmPlan, buffers: dict[str, tirx.Buffer], rows: tirx.Expr) -> None:
+def _for_fewer(s: PackedGemmShape, p: PackedGemmPlan) -> list[PackedGemmPlan]:
+    """Return plans for fewer rows than a tile has."""
+    # Of a small image, one row at a time would leave the multipliers waiting for the sum before.
+    tiles = [1] if s.window is None else [rows for rows in (_FEW, 1) if rows < p.rows]
+    return [PackedGemmPlan(rows, 1, p.unrolled, fetched(s, rows, 1, p.unrolled)) for rows in tiles]
+
+
+def _versions(
+    s: PackedGemmShape,
+    plans: Sequence[PackedGemmPlan],
+    buffers: dict[str, tirx.Buffer],
+    rows: tirx.Expr,
+    image: PackedGemmImage | None,
+) -> None:
+    """Write the loops of the first plan whose tiles have no more rows than there are."""
+    plan, *others = plans
+    if not others:
+        _tiles(s, plan, buffers, rows, image)
+        return
+    with T.If(rows >= plan.rows):
+        with T.Then():
+            _tiles(s, plan, buffers, rows, image)
+        with T.Else():
+            _versions(s, others, buffers, rows, image)
+
+
+def _size(name: str, size: int | None) -> tirx.Expr:
+    return tirx.Var(name, "int64") if size is None else integer(size)
+
+
+def _tiles(
+    s: PackedGemmShape,
+    p: PackedGemmPlan,
+    buffers: dict[str, tirx.Buffer],
+    rows: tirx.Expr,
+    image: PackedGemmImage | None,
+) -> None:
     tiles = tirx.floordiv(rows + (p.rows - 1), p.rows)
     groups = tirx.floordiv(tiles + (p.parts - 1), p.parts)
     with in_parallel(groups * s.blocks) as work:
@@ -82,7 +124,7 @@ def _tiles(s: PackedGemmShape, p: PackedGemmPlan, buffers: dict[str, tirx.Buffer
         count = tirx.Min(integer(p.parts), tiles - group * p.parts)
         with loop(count) as part:
             first = in_register(tirx.Min((group * p.parts + part) * p.rows, rows - p.rows))
-            tile = _Tile(s, p, buffers, first, block, part, s.block)
+            tile = _Tile(s, p, buffers, image, first, block, part, s.block)
             if s.outer % s.block == 0:
                 tile.write()
             else:
@@ -100,6 +142,7 @@ class _Tile:
     shape: PackedGemmShape
     plan: PackedGemmPlan
     buffers: dict[str, tirx.Buffer]
+    image: PackedGemmImage | None
     first: tirx.Expr
     block: tirx.Expr
     part: tirx.Expr
@@ -119,25 +162,32 @@ class _Tile:
             for r in range(p.rows):
                 fetch_ahead(self.buffers["residual"][first + (p.rows + r), channels[0].base])  # of the next tile
         begin, pitch = in_register(self.block * (s.inner * s.block)), s.inner
-        if s.window is None:
+        if s.window is None or self.image is None:
             data = in_register(first * pitch)
             self._sum(total, [data + r * pitch for r in range(p.rows)], begin, integer(0))
         else:
-            _, down, across = s.lead
-            assert down is not None and across is not None
-            rows = [in_register(s.window.begin(first + r, down, across)) for r in range(p.rows)]
-            self._sum_of_windows(total, rows, begin)
+            window, image = s.window, self.image
+            if s.is_of_known_image:
+                rows = [in_register(window.begin(first + r, image)) for r in range(p.rows)]
+            else:  # Divisions by what is known are multiplications.
+                rows = _begins(window, first, p.rows, image)
+            self._sum_of_windows(total, rows, begin, window, image)
         for r in range(p.rows):
             for v in vectors:
                 at = (first + r, channels[v])
                 T.buffer_store(self.buffers["out"], _finished(s, total[r][v][0], self.buffers, at), list(at))
 
-    def _sum_of_windows(self, total: Sequence[Sequence[tirx.Buffer]], rows: list[tirx.Expr], begin: tirx.Expr) -> None:
-        w = self.shape.window
-        assert w is not None
+    def _sum_of_windows(
+        self,
+        total: Sequence[Sequence[tirx.Buffer]],
+        rows: list[tirx.Expr],
+        begin: tirx.Expr,
+        w: PackedGemmWindow,
+        image: PackedGemmImage,
+    ) -> None:
         down, across = w.runs
         with loop(down) as y, loop(across) as x:
-            run, offset = y * across + x, in_register(w.offset(y, x))
+            run, offset = y * across + x, in_register(w.offset(y, x, image))
             weight = in_register(begin + run * (w.run * self.shape.block))
             self._sum(total, [row + offset for row in rows], weight, run)
 
@@ -165,6 +215,25 @@ class _Tile:
                     x = T.Bind(broadcast(self.buffers["data"][rows[r] + k], s.lanes))
                     for v in vectors:
                         add_to(total[r][v], x * columns[v])
+
+
+def _begins(window: PackedGemmWindow, first: tirx.Expr, count: int, image: PackedGemmImage) -> list[tirx.Expr]:
+    """Return where the windows of rows that follow each other begin, of which the first alone takes divisions."""
+    line = in_register(tirx.truncdiv(first, image.across))
+    of_batch = in_register(tirx.truncdiv(line, image.down))
+    y, x = in_register(line - of_batch * image.down), in_register(first - line * image.across)
+    found = [in_register(window.at((of_batch, y, x), image))]
+    for _ in range(count - 1):
+        goes_on = x + 1 < image.across
+        ends = tirx.And(tirx.Not(goes_on), y + 1 >= image.down)
+        below = tirx.Select(ends, integer(0), y + 1)
+        x, y, of_batch = (
+            in_register(tirx.Select(goes_on, x + 1, integer(0))),
+            in_register(tirx.Select(goes_on, y, below)),
+            in_register(tirx.Select(ends, of_batch + 1, of_batch)),
+        )
+        found.append(in_register(window.at((of_batch, y, x), image)))
+    return found
 
 
 def _finished(

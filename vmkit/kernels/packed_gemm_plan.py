@@ -11,6 +11,7 @@ from ..target.processor import CACHES
 
 __all__ = [
     "LINE",
+    "PackedGemmImage",
     "PackedGemmPlan",
     "PackedGemmShape",
     "PackedGemmWindow",
@@ -34,14 +35,16 @@ class PackedGemmWindow:
 
     Attributes
     ----------
-    height, width, channels : int
-        The size of the data, padded.
+    height, width : int or None
+        The size of the data, padded; None where it is known at run time.
+    channels : int
+        Of the data.
     size, strides, dilation : tuple of int
         Of windows, along the height and the width.
     """
 
-    height: int
-    width: int
+    height: int | None
+    width: int | None
     channels: int
     size: tuple[int, int]
     strides: tuple[int, int]
@@ -57,16 +60,31 @@ class PackedGemmWindow:
         """How many elements each of those parts has."""
         return self.channels * (self.size[1] // self.runs[1])
 
-    def begin(self, row: tirx.Expr, down: int, across: int) -> tirx.Expr:
-        """Return where the window of a row begins, of as many as an image has down and across."""
-        line = tirx.truncdiv(row, across)
-        image = tirx.truncdiv(line, down)
-        y = image * self.height + (line - image * down) * self.strides[0]
-        return (y * self.width + (row - line * across) * self.strides[1]) * self.channels
+    def begin(self, row: tirx.Expr, image: PackedGemmImage) -> tirx.Expr:
+        """Return where the window of a row begins."""
+        line = tirx.truncdiv(row, image.across)
+        of_batch = tirx.truncdiv(line, image.down)
+        return self.at((of_batch, line - of_batch * image.down, row - line * image.across), image)
 
-    def offset(self, down: tirx.Expr, across: tirx.Expr) -> tirx.Expr:
+    def at(self, place: tuple[tirx.Expr, tirx.Expr, tirx.Expr], image: PackedGemmImage) -> tirx.Expr:
+        """Return where the window at a place begins: one of the batch, down and across."""
+        of_batch, y, x = place
+        line = of_batch * image.height + y * self.strides[0]
+        return (line * image.width + x * self.strides[1]) * self.channels
+
+    def offset(self, down: tirx.Expr, across: tirx.Expr, image: PackedGemmImage) -> tirx.Expr:
         """Return how far after a window's begin one of those parts begins."""
-        return (down * (self.dilation[0] * self.width) + across * self.dilation[1]) * self.channels
+        return (down * image.width * self.dilation[0] + across * self.dilation[1]) * self.channels
+
+
+@dataclass(frozen=True)
+class PackedGemmImage:
+    """The height and the width of the data, and how many windows it has down and across."""
+
+    height: tirx.Expr
+    width: tirx.Expr
+    down: tirx.Expr
+    across: tirx.Expr
 
 
 @dataclass(frozen=True)
@@ -111,6 +129,11 @@ class PackedGemmShape:
     def rows(self) -> int | None:
         """How many rows there are, None where that is known at run time."""
         return None if None in self.lead else math.prod(size for size in self.lead if size is not None)
+
+    @property
+    def is_of_known_image(self) -> bool:
+        """Whether it is known how many windows there are down and across."""
+        return None not in self.lead[1:]
 
 
 @dataclass(frozen=True)

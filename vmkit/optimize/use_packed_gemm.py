@@ -19,8 +19,8 @@ _LONG = 64  # elements of a window
 def UsePackedGemm(lanes: int = 16, registers: int = 32) -> ModuleTransform:
     """Return the pass that computes convolutions over channels-last data as products, with what follows them.
 
-    By more than 1x1 these are ones over images of known size, of which a padded copy is made. Those of few channels,
-    where the copy is most of the work, and the others stay as they are.
+    By more than 1x1 these are ones of long windows, for which a padded copy is made. Those of few channels, where the
+    copy is most of the work, stay as they are.
 
     Parameters
     ----------
@@ -67,7 +67,6 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Make | None:
 
 
 def _is_worth_windows(layer: ConvLayer, lanes: int) -> bool:
-    """Say whether windows are long enough to find where each of them begins, in an image of known size."""
+    """Say whether windows are long enough to find where each of them begins."""
     sizes = layer.sizes
-    is_known = all(isinstance(d, int) for d in layer.image(layer.conv)[1:3])
-    return is_known and sizes["O"] > lanes and sizes["H"] * sizes["W"] * sizes["I"] >= _LONG
+    return sizes["O"] > lanes and sizes["H"] * sizes["W"] * sizes["I"] >= _LONG

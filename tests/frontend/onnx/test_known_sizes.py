@@ -351,3 +351,44 @@ def test_what_is_halved_doubled_and_cut_off_keeps_its_size() -> None:
     proto = model(nodes, {"x": ([1, 2, "h", "w"], "float32")}, last, constants)
     compiled = check(proto, {"x": array(1, 2, 5, 4)}, {"x": array(1, 2, 8, 7)})
     assert compiled.executable.outputs[0].shape == (1, 2, "h", "w")
+
+
+def _dilated_by_blocks(k: int, last: str, by: int) -> list:
+    """Return a convolution of dilation `by` as it is exported: padded to blocks, which are taken apart and cut off."""
+    n = [
+        node("Shape", last, f"shape{k}"), node("Slice", f"shape{k} two four", f"size{k}"),
+        node("Add", f"size{k} around{by}", f"padded{k}"), node("Div", f"padded{k} by{by}", f"blocks{k}"),
+        node("Mul", f"blocks{k} by{by}", f"even{k}"), node("Sub", f"padded{k} even{k}", f"over{k}"),
+        node("Sub", f"by{by} over{k}", f"lacks{k}"), node("Div", f"lacks{k} by{by}", f"all{k}"),
+        node("Mul", f"all{k} by{by}", f"none{k}"), node("Sub", f"lacks{k} none{k}", f"crop{k}"),
+        node("Add", f"crop{k} half{by}", f"after{k}"),
+        node("Concat", f"zeros half{by} zeros after{k}", f"pads{k}", axis=0),
+        node("Pad", f"{last} pads{k}", f"p{k}"), node("Transpose", f"p{k}", f"t{k}", perm=[1, 0, 2, 3]),
+        node("SpaceToDepth", f"t{k}", f"d{k}", blocksize=by), node("Transpose", f"d{k}", f"u{k}", perm=[1, 0, 2, 3]),
+        node("Conv", f"u{k} w", f"c{k}"), node("Transpose", f"c{k}", f"v{k}", perm=[1, 0, 2, 3]),
+        node("DepthToSpace", f"v{k}", f"e{k}", blocksize=by), node("Transpose", f"e{k}", f"f{k}", perm=[1, 0, 2, 3]),
+        node("Equal", f"crop{k} zero", f"whole{k}"), node("Not", f"whole{k}", f"cut{k}"),
+        node("Cast", f"cut{k}", f"cuts{k}", to=7), node("Neg", f"cuts{k}", f"minus{k}"),
+        node("Mul", f"crop{k} minus{k}", f"back{k}"), node("Cast", f"whole{k}", f"wholes{k}", to=7),
+        node("Mul", f"far wholes{k}", f"away{k}"), node("Add", f"back{k} away{k}", f"end{k}"),
+        node("Slice", f"f{k} zeros end{k} axes", f"y{k}"),
+    ]  # fmt: skip
+    return n
+
+
+def test_what_is_padded_to_blocks_and_cut_off_keeps_its_size() -> None:
+    """A size that is chosen by whether there was something to pad is none: neither choices nor remainders are left."""
+    nodes, last = [], "x"
+    for k, by in enumerate((2, 3, 6, 2)):
+        nodes += _dilated_by_blocks(k, last, by)
+        last = f"y{k}"
+    constants = {
+        "two": [2], "four": [4], "zeros": [0, 0], "zero": [0], "axes": [2, 3], "far": [2**31 - 1],
+    }  # fmt: skip
+    for by in (2, 3, 6):
+        constants |= {f"by{by}": [by, by], f"half{by}": [by, by], f"around{by}": [2 * by, 2 * by]}
+    arrays: dict[str, Any] = {name: np.array(value) for name, value in constants.items()} | {"w": array(2, 2, 3, 3) / 4}
+    proto = model(nodes, {"x": (["n", 2, "h", "w_"], "float32")}, last, arrays)
+    compiled = check(proto, {"x": array(1, 2, 5, 6)}, {"x": array(2, 2, 12, 7)}, {"x": array(1, 2, 8, 1)})
+    assert compiled.executable.outputs[0].shape == ("n", 2, "h", "w_")
+    assert not operators(compiled.module) & SHAPE_WORK

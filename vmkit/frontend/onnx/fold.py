@@ -181,7 +181,8 @@ def _elementwise(
     except ValueError:
         return None  # the shapes do not broadcast; the converter says so
     result = np.asarray(result, dtype=object)
-    return None if any(v is None for v in result.ravel().tolist()) else sizes(result, result_dtype)
+    is_known = all(v is not None and not dims.has_too_many_choices(v) for v in result.ravel().tolist())
+    return sizes(result, result_dtype) if is_known else None
 
 
 def _integers(value: np.ndarray) -> np.ndarray | None:

@@ -15,6 +15,7 @@ from ...relay.ir.types import TensorType, Type
 from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, attrs_node
 from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
+from ...relay.op.nn.window import extent, fitted, require_fits
 from ...relay.op.registry import OpPattern, operator
 from .epilogue import require_added, require_added_at_run_time
 from .kernel_calls import call_kernel
@@ -99,8 +100,10 @@ class PackedGemm:
         require_added_at_run_time(context, name, added, attrs.has_bias, result)
         window = None
         if attrs.kernel_size:
+            require_fits(context, have[1:3], [0] * 4, _reach(attrs))
             sizes = (tuple(int(v) for v in each) for each in (attrs.kernel_size, attrs.strides, attrs.dilation))
-            window = PackedGemmWindow(int(have[1]), int(have[2]), channels, *sizes)  # type: ignore[arg-type]
+            height, width = (d if isinstance(d, int) else None for d in have[1:3])
+            window = PackedGemmWindow(height, width, channels, *sizes)  # type: ignore[arg-type]
         what = PackedGemmShape(
             lead=tuple(d if isinstance(d, int) else None for d in lead),
             inner=inner,
@@ -121,7 +124,11 @@ def _lead(attrs: PackedGemmAttrs, shape: Sequence[Dim]) -> list[Dim]:
     """Return the axes of the result before its last one."""
     if not attrs.kernel_size:
         return list(shape[:-1])
-    if len(shape) != 4 or not all(isinstance(d, int) for d in shape[1:3]):
-        raise TypeCheckError(f"data for windows must have four axes and a known height and width, not {list(shape)}")
-    window = zip(shape[1:3], attrs.kernel_size, attrs.strides, attrs.dilation, strict=True)
-    return [shape[0], *((size - (k - 1) * d - 1) // s + 1 for size, k, s, d in window)]
+    if len(shape) != 4:
+        raise TypeCheckError(f"data for windows must have four axes, not {list(shape)}")
+    return [shape[0], *fitted(shape[1:3], [0] * 4, _reach(attrs), attrs.strides)]
+
+
+def _reach(attrs: PackedGemmAttrs) -> list[int]:
+    """Return how far a window goes, down and across."""
+    return [extent(int(k), int(d)) for k, d in zip(attrs.kernel_size, attrs.dilation, strict=True)]

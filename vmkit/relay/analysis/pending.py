@@ -11,9 +11,11 @@ import tvm_ffi
 
 from ..._dataclasses import dataclass
 from ...errors import TypeCheckError
+from ..ir import dims
+from ..ir.dim import Any as AnyDim
 from ..ir.expr import Call, TupleGetItem
 from ..ir.type_solver import TypeSolver
-from ..ir.types import IncompleteType, TupleType, Type, brief_type_text
+from ..ir.types import IncompleteType, TensorType, TupleType, Type, brief_type_text
 from ..op.attrs import Attrs
 from ..op.registry import OpEntry, entry
 from ..op.storage import check_element_types
@@ -130,9 +132,20 @@ class _Same:
 def _related(made: OpEntry, key: _Same) -> Type:
     """Return the type of a result, for attributes and types of inputs: what a pass leaves alone is found again."""
     attrs, *types = key.objects
-    result = made.relation(attrs, *types)
+    result = _in_short(made.relation(attrs, *types))
     check_element_types(made.name, attrs, types, result)
     return _one_of_equal(tvm_ffi.StructuralKey(result))  # type: ignore[call-arg] # as in vmkit.relax.size_names
+
+
+def _in_short(ty: Type) -> Type:
+    """Return a type of which sizes that are too long to compute with are left to the run; others as they are."""
+    if isinstance(ty, TensorType) and any(map(dims.has_too_many_choices, ty.shape)):
+        return TensorType([AnyDim() if dims.has_too_many_choices(d) else d for d in ty.shape], ty.dtype)
+    if isinstance(ty, TupleType):
+        fields = [_in_short(field) for field in ty.fields]
+        if any(short is not field for short, field in zip(fields, ty.fields, strict=True)):
+            return TupleType(fields)
+    return ty
 
 
 @lru_cache(1 << 12)

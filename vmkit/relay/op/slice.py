@@ -179,7 +179,13 @@ def _clamped(position: Dim, stride: int, dim: Dim) -> Dim:
             return high
         if position <= -_WHOLE or position == low == 0:
             return low
+    if isinstance(position, tirx.Select):  # A limit of what is chosen is a choice between limits, which may be one.
+        one, other = (_clamped(dims.simplify(v), stride, dim) for v in (position.true_value, position.false_value))
+        return dims.select(position.condition, one, other)
     is_from_front = dims.at_least(position, 0)
+    if is_from_front is None and dims.at_least(0, position):
+        from_end = _clamped(dims.add(dim, position), stride, dim)
+        return dims.select(dims.as_expr(position) == 0, _clamped(0, stride, dim), from_end)
     if is_from_front is None:
         position = dims.select(dims.as_expr(position) < 0, dims.add(dim, position), position)
     elif not is_from_front:

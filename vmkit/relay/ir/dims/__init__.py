@@ -26,6 +26,7 @@ from .division import exact_division, factors, quotient, truncdiv, truncmod, unc
 from .expressions import (
     as_expr,
     choices,
+    has_too_many_choices,
     int64,
     is_any,
     is_long,
@@ -55,6 +56,7 @@ __all__ = [
     "factors",
     "floordiv",
     "floormod",
+    "has_too_many_choices",
     "in_ranges",
     "int64",
     "is_any",

@@ -12,7 +12,8 @@ from tvm.sym import Analyzer
 from ..dim import Any, Dim
 from .arithmetic import maximum
 from .comparison import equal
-from .expressions import choices, simplify, substitute, symbols
+from .expressions import choices, has_too_many_choices, simplify, substitute, symbols
+from .parts import parts_of
 
 __all__ = ["by_cases", "in_ranges"]
 
@@ -29,6 +30,8 @@ def by_cases(value: Dim) -> Dim:
     """
     found = symbols([value])
     if isinstance(value, int | Any) or not choices(value) or len(found) > _MOST_SYMBOLS:
+        return value
+    if has_too_many_choices(value):
         return value
     whole = _of_both_parts(value)
     if choices(whole) < choices(value):
@@ -48,10 +51,8 @@ def _of_both_parts(value: tvm.ir.Expr) -> Dim:
 
     Which of the two, is what is left with fewer choices.
     """
-    smallest: list[tirx.Min] = []
-    tvm_ffi.structural_walk(value, (tirx.Min, smallest.append))
     best: Dim = value
-    for turned in (False, True) if smallest else ():
+    for turned in (False, True) if any(isinstance(part, tirx.Min) for part in parts_of(value)) else ():
 
         def written(part: tirx.Min, turned: bool = turned) -> tvm.ir.Expr:
             a, b = (part.b, part.a) if turned else (part.a, part.b)
@@ -65,7 +66,7 @@ def _of_both_parts(value: tvm.ir.Expr) -> Dim:
 def in_ranges(value: Dim, ranges: Mapping[tirx.Var, tuple[int, int]]) -> Dim:
     """Return a size as simple as it is where symbols are from the least to the largest size that a mapping gives."""
     limited = [] if isinstance(value, int | Any) else [s for s in symbols([value]) if s in ranges]
-    if not limited:
+    if not limited or has_too_many_choices(value):
         return value
     analyzer = Analyzer()
     for symbol in symbols([value]):

@@ -11,7 +11,8 @@ from tvm.sym import Analyzer
 
 from ..dim import Any, Dim
 from .arithmetic import add, maximum, minimum, sub
-from .expressions import REMEMBERED, as_expr, is_any, symbols
+from .bounds import bounds
+from .expressions import REMEMBERED, as_expr, has_too_many_choices, is_any, symbols
 from .limits import is_limited, is_never_less, rows
 
 __all__ = ["absorbs", "at_least", "broadcast", "equal", "larger", "more_than", "same_size", "smaller"]
@@ -68,6 +69,13 @@ def at_least(a: Dim, b: Dim) -> bool | None:
 
 @lru_cache(REMEMBERED)
 def _at_least(a: Dim, b: Dim) -> bool | None:
+    least, most = bounds(sub(a, b))
+    if least is not None and least >= 0:
+        return True
+    if most is not None and most < 0:
+        return False
+    if has_too_many_choices(a) or has_too_many_choices(b):
+        return None
     analyzer = Analyzer()
     for symbol in symbols([a, b]):
         analyzer.bind(symbol, tvm.ir.Range(tirx.IntImm("int64", 0), tirx.IntImm("int64", 1 << 40)))

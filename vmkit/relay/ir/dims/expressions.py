@@ -11,11 +11,14 @@ from tvm import tirx
 from tvm.sym import Analyzer
 
 from ..dim import Any, Dim
+from .parts import parts_of
+from .remainders import with_plain_remainders
 
 __all__ = [
     "REMEMBERED",
     "as_expr",
     "choices",
+    "has_too_many_choices",
     "int64",
     "is_any",
     "is_long",
@@ -34,6 +37,7 @@ REMEMBERED = 1 << 12
 _MOST_PARTS = 64
 _MOST_CHOICES = 8
 _MOST_SYMBOLS = 8
+_TOO_MANY_CHOICES = 24
 _CHOICES: dict[type, int] = {tirx.Max: 1, tirx.Min: 1, tirx.Select: 3}  # A select has its condition beside two values.
 
 
@@ -56,28 +60,30 @@ def is_long(dim: Dim) -> bool:
 
 @lru_cache(REMEMBERED)
 def _is_long(dim: tvm.ir.Expr) -> bool:
-    found = _parts(dim)
+    found = parts_of(dim)
     return len(found) > _MOST_PARTS or _weight(found) > _MOST_CHOICES or len(symbols([dim])) > _MOST_SYMBOLS
 
 
 def choices(dim: Dim) -> int:
     """Return how many choices (largest, smallest, select, which counts more) a dimension has in it."""
-    return 0 if isinstance(dim, int | Any | tirx.IntImm | tvm.ir.Var) else _weight(_parts(dim))
+    return 0 if isinstance(dim, int | Any | tirx.IntImm | tvm.ir.Var) else _weight(parts_of(dim))
+
+
+def has_too_many_choices(dim: Dim) -> bool:
+    """Say whether nothing should be computed with a dimension at import, but when the program runs.
+
+    To simplify choices between choices takes TVM ten times as long with each more level.
+    """
+    return choices(dim) > _TOO_MANY_CHOICES
 
 
 def parts(dim: tvm.ir.Expr) -> int:
     """Return of how many parts an expression is."""
-    return len(_parts(dim))
+    return len(parts_of(dim))
 
 
 def _weight(found: Sequence[tvm.ir.Expr]) -> int:
     return sum(_CHOICES.get(type(part), 0) for part in found)
-
-
-def _parts(dim: tvm.ir.Expr) -> list[tvm.ir.Expr]:
-    found: list[tvm.ir.Expr] = []
-    tvm_ffi.structural_walk(dim, (tvm.ir.Expr, found.append))
-    return found
 
 
 def simplify(value: Dim) -> Dim:
@@ -93,7 +99,12 @@ def simplify(value: Dim) -> Dim:
 
 @lru_cache(REMEMBERED)
 def _simplified(key: tvm_ffi.StructuralKey) -> Dim:
+    if has_too_many_choices(key.key) and symbols([key.key]):
+        return key.key
     value = Analyzer().simplify(key.key)
+    written = with_plain_remainders(value)
+    if written is not value:
+        value = Analyzer().simplify(written)
     return int(value.value) if isinstance(value, tirx.IntImm) else value
 
 
@@ -116,15 +127,11 @@ def int64(dim: Dim) -> tvm.ir.Expr:
 def symbols(dims: Sequence[Dim]) -> list[tirx.Var]:
     """Return the symbolic variables in dimensions, each once, in order of appearance."""
     found: dict[tirx.Var, None] = {}
-
-    def visit(node: tirx.Var) -> None:
-        found[node] = None
-
     for dim in dims:
         if isinstance(dim, tvm.ir.Var):
-            visit(dim)
+            found[dim] = None
         elif not isinstance(dim, int | Any):
-            tvm_ffi.structural_walk(dim, (tvm.ir.Var, visit))
+            found.update((part, None) for part in parts_of(dim) if isinstance(part, tvm.ir.Var))
     return list(found)
 
 
