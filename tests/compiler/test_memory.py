@@ -55,3 +55,23 @@ def test_packed_weights_and_what_they_are_made_of_are_not_there_together(tmp_pat
     draw = np.random.default_rng(0)
     weights = {f"w{i}": draw.random((size, size), "float32") for i in range(count)}
     assert most_in_use(tmp_path, nodes, weights, ["n", size]) < 1.6
+
+
+def test_weights_of_tiles_are_transformed_when_a_program_starts(tmp_path: Path) -> None:
+    count, channels = 8, 512
+    nodes = [
+        helper.make_node("Conv", [f"x{i}", f"w{i}"], [f"x{i + 1}"], pads=[1, 1, 1, 1], kernel_shape=[3, 3])
+        for i in range(count)
+    ]
+    draw = np.random.default_rng(0)
+    weights = {f"w{i}": draw.standard_normal((channels, channels, 3, 3), "float32") for i in range(count)}
+    assert most_in_use(tmp_path, nodes, weights, ["n", channels, "h", "w"]) < 2.5
+    assert (tmp_path / "model.vmx").stat().st_size < 1.1 * sum(array.nbytes for array in weights.values())
+
+
+def test_packed_rows_and_what_they_are_made_of_are_not_there_together(tmp_path: Path) -> None:
+    count, channels = 16, 1024
+    nodes = [helper.make_node("Conv", [f"x{i}", f"w{i}"], [f"x{i + 1}"], kernel_shape=[1, 1]) for i in range(count)]
+    draw = np.random.default_rng(0)
+    weights = {f"w{i}": draw.standard_normal((channels, channels, 1, 1), "float32") for i in range(count)}
+    assert most_in_use(tmp_path, nodes, weights, ["n", channels, "h", "w"]) < 1.9

@@ -11,8 +11,9 @@ import tvm
 
 from tests.kernels.written_kernels import convolved, normal
 from vmkit.kernels.winograd import winograd
-from vmkit.kernels.winograd_points import PAIRS, transform_data, transform_result, weight_matrix
+from vmkit.kernels.winograd_points import transform_data, transform_result
 from vmkit.kernels.winograd_shape import WinogradPlan, WinogradShape
+from vmkit.kernels.winograd_weight import PAIRS, WinogradWeight, weight_matrix
 
 
 def same(value: Any) -> Any:
@@ -56,6 +57,43 @@ def along(array: np.ndarray, axes: int, function: Callable[[np.ndarray], Any]) -
     return array
 
 
+@pytest.mark.parametrize(
+    ("shape", "tile", "block"),
+    [
+        ((3, 3, 32, 48), (4, 4), 16),
+        ((3, 3, 80, 64), (2, 2), 32),
+        ((1, 5, 8, 8), (1, 4), 8),
+        ((7, 1, 16, 24), (2, 1), 8),
+    ],
+)
+def test_a_weight_is_transformed_and_rounded_once(
+    shape: tuple[int, int, int, int], tile: tuple[int, int], block: int
+) -> None:
+    plan, weight = WinogradWeight(shape, tile, block), normal(*shape)
+    made = np.full(plan.made, np.nan, "float32")
+    plan.transform(weight, made)
+    down, across = (weight_matrix(reach, k) for reach, k in zip(plan.reach, shape[:2], strict=True))
+    exact = np.einsum("yh,xw,hwio->yxio", down, across, weight.astype("float64"))
+    blocks = exact.reshape(-1, shape[2], shape[3] // block, block).transpose(2, 0, 1, 3)
+    np.testing.assert_allclose(made, blocks, rtol=1e-7, atol=1e-12)
+    assert plan.is_possible
+
+
+@pytest.mark.parametrize(
+    ("shape", "tile", "block"),
+    [
+        ((3, 3, 8, 12), (4, 4), 8),  # half a block
+        ((3, 3, 8, 8), (3, 4), 8),  # no points for a reach of 5
+        ((1, 3, 8, 8), (4, 4), 8),  # tiles on an axis without a kernel
+        ((3, 3, 8, 8), (0, 4), 8),
+        ((0, 3, 8, 8), (4, 4), 8),
+        ((3, 3, 8, -8), (4, 4), -8),
+    ],
+)
+def test_what_cannot_be_transformed(shape: tuple[int, int, int, int], tile: tuple[int, int], block: int) -> None:
+    assert not WinogradWeight(shape, tile, block).is_possible
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize(
     ("kernel", "tile", "size", "padding", "plan"),
@@ -86,9 +124,9 @@ def test_a_kernel_computes_whole_tiles_and_parts_of_tiles(
     shape = WinogradShape(kernel, tile, *sizes, inner, outer, padding, lanes, lanes, True, False, 0.0, None)
     function = winograd(shape, plan).with_attr("global_symbol", "main")
     data, weight, bias = normal(*size, inner), normal(*kernel, inner, outer, seed=1) / 8, normal(outer, seed=2)
-    down, across = (weight_matrix(reach, k) for reach, k in zip(shape.reach, kernel, strict=True))
-    moved = np.kron(down, across) @ weight.reshape(kernel[0] * kernel[1], -1)
-    blocks = moved.reshape(-1, inner, outer // lanes, lanes).transpose(2, 0, 1, 3).astype("float32")
+    packed = WinogradWeight((*kernel, inner, outer), tile, lanes)
+    blocks = np.empty(packed.made, "float32")
+    packed.transform(weight, blocks)
     expected = np.maximum(convolved(data, weight, padding) + bias, 0)
     result = tvm.runtime.tensor(np.full(expected.shape, np.nan, "float32"))
     inputs = [tvm.runtime.tensor(np.ascontiguousarray(each)) for each in (data, blocks, bias)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -103,3 +104,14 @@ def compare(function: relay.Function) -> None:
     for shape in ((1, 1), (3, 5), (0, 2)):
         ids = np.random.default_rng(1).integers(-3, ROWS + 3, shape)
         np.testing.assert_allclose(machine.run(ids).numpy(), plain.run(ids).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_dense_layers_of_other_data_are_not_copied() -> None:
+    weight = np.ones((1024, 1024), "float32")
+    x = relay.var("x", shape=(2, 1024))
+    mod = transform.InferType()(tvm.IRModule({"main": relay.Function([x], nn.dense(x, relay.const(weight)))}))
+    tracemalloc.start()
+    optimize.FoldLookups()(mod)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < weight.nbytes // 2

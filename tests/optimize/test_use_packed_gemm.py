@@ -12,7 +12,7 @@ import vmkit
 from vmkit import relay
 from vmkit.optimize import UsePackedGemm
 from vmkit.relay.ir.visit import post_order
-from vmkit.relay.transform import InferType
+from vmkit.relay.transform import FoldConstant, InferType
 
 NAME = "nn.contrib_packed_gemm"
 TARGET = "llvm -mattr=+avx2,+fma -num-cores=2"
@@ -35,6 +35,7 @@ def layer(shape: tuple[Any, ...], weight: np.ndarray, has_residual: bool, **opti
 
 def operators(function: relay.Function) -> list[str]:
     mod = UsePackedGemm(lanes=8, registers=16)(InferType()(tvm.IRModule({"main": function})))
+    mod = FoldConstant()(mod)  # the weights
     return [node.op.name for node in post_order(mod["main"]) if isinstance(node, relay.Call)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,10 @@ import tvm
 import vmkit
 from tests.kernels.written_kernels import convolved
 from vmkit import relay
+from vmkit.errors import TypeCheckError
 from vmkit.optimize import UseWinograd
 from vmkit.relay.ir.visit import post_order
+from vmkit.relay.op import build
 from vmkit.relay.transform import InferType
 
 NAME = "nn.contrib_conv2d_winograd_fused"
@@ -93,10 +96,39 @@ def test_rows_are_images_of_height_one(is_known: bool) -> None:
     weight, data, other = numbers(5, 32, 48, seed=1) / 8, numbers(2, 61, 32), numbers(2, 61, 48, seed=5)
     batch, width = (2, 61) if is_known else (tvm.tirx.Var("n", "int64"), tvm.tirx.Var("w", "int64"))
     function = row_layer((batch, width, 32), weight)
-    assert operators(function) == ["expand_dims", "expand_dims", NAME, "squeeze"]
+    assert operators(function) == ["expand_dims", "expand_dims", "expand_dims", NAME, "squeeze"]
     machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function}), "llvm"), "cpu")
     sums = convolved(data[:, None], weight[None], (0, 2, 0, 2))[:, 0] + numbers(48, seed=3) + other
     np.testing.assert_allclose(machine.run(data, other).numpy(), np.maximum(sums, 0), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("channels", [16, 96])  # of few channels a weight is transformed at once
+def test_weights_are_transformed_at_once_when_a_program_starts_or_by_each_call(channels: int) -> None:
+    weight, data = numbers(3, 3, channels, channels, seed=1) / 16, numbers(1, 9, 7, channels)
+    x, w = relay.var("x", shape=data.shape), relay.var("w", shape=weight.shape)
+    plan = {"tile": (4, 4), "block": 16, "rows": 2, "count": 4, "lanes": 16, "padding": (1, 1, 1, 1)}
+    given, held = (build(NAME, x, each, **plan) for each in (w, relay.const(weight)))
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x, w], relay.Tuple([given, held])), "llvm"))
+    for result in machine.run(data, weight):
+        np.testing.assert_allclose(result.numpy(), convolved(data, weight, (1, 1, 1, 1)), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("shape", "changes", "reason"),
+    [
+        ((3, 3, 16, 24), {}, "tiles of [4, 4], blocks of 16 and Tensor[(3, 3, 16, 24), float32] do not fit"),
+        ((3, 3, 32, 16), {}, "do not fit"),
+        ((3, 3, 16, 16), {"tile": (3, 3)}, "do not fit"),
+        ((3, 3, 16, 16), {"tile": (4,)}, "tile has two values"),
+        ((3, 3, 16, 16), {"block": 8}, "channels must be known multiples of 16, not 16 and 8"),
+        ((3, 3, 16, relay.Any()), {}, "the shape of the weight must be known"),
+    ],
+)
+def test_weights_that_do_not_fit_their_tiles(shape: tuple[Any, ...], changes: dict[str, Any], reason: str) -> None:
+    plan = {"tile": (4, 4), "block": 16, "rows": 2, "count": 4, "lanes": 16, **changes}
+    x, w = relay.var("x", shape=(1, 9, 7, 16)), relay.var("w", shape=shape)
+    with pytest.raises(TypeCheckError, match=re.escape(reason)):
+        InferType()(tvm.IRModule({"main": relay.Function([x, w], build(NAME, x, w, **plan))}))
 
 
 def test_what_follows_is_taken_in_as_long_as_nothing_else_uses_what_is_between() -> None:

@@ -209,7 +209,7 @@ def _constant_parts(value: Constant) -> list[bytes | memoryview]:
         return [_constant_bytes(value)]
     head = struct.pack("<iQQiii", _Type.TENSOR, _TENSOR_MAGIC, value.reserved, *value.device, len(value.shape))
     shape = struct.pack(f"<BBH{len(value.shape)}q", *value.dtype, *value.shape)
-    return [head, shape, struct.pack("<q", len(value.data)), value.data]
+    return [head, shape, struct.pack("<q", value.nbytes), value.data]
 
 
 def _constant_bytes(value: Constant) -> bytes:

@@ -70,5 +70,5 @@ def memory_text(program: Program) -> str:
         more = sum(each.size is None for each in own)
         lines.append(f"  {f'{known:,} bytes':>20}  in all{f', and {more} of sizes known at run time' if more else ''}")
     constants = [constant for constant in program.constants if isinstance(constant, TensorConstant)]
-    lines.append(f"{len(constants)} constants: {sum(len(each.data) for each in constants):,} bytes")
+    lines.append(f"{len(constants)} constants: {sum(each.nbytes for each in constants):,} bytes")
     return "\n".join(lines)

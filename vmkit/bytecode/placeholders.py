@@ -59,7 +59,7 @@ def large_constants(program: Program, smallest: int = WEIGHT_BYTES) -> dict[int,
     return {
         position: constant
         for position, constant in enumerate(program.constants)
-        if isinstance(constant, TensorConstant) and len(constant.data) >= smallest
+        if isinstance(constant, TensorConstant) and constant.nbytes >= smallest
     }
 
 

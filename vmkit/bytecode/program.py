@@ -64,10 +64,15 @@ class TensorConstant:
         return dtype_name(self.dtype)
 
     @property
+    def nbytes(self) -> int:
+        """How many bytes there are."""
+        return len(self.data)
+
+    @property
     def is_whole(self) -> bool:
         """Whether the bytes hold every element of the shape, whose extents are none of them negative."""
         known = self.known
-        return known.is_possible and known.bits <= 8 * len(self.data)
+        return known.is_possible and known.bits <= 8 * self.nbytes
 
     @property
     def known(self) -> KnownTensor:
@@ -123,7 +128,7 @@ def _constant_problem(constant: Constant) -> str:
     if isinstance(constant, TensorConstant | DTypeConstant) and not is_nameable(constant.dtype):
         return f"the data type {dtype_name(constant.dtype)}, which no program has"
     if isinstance(constant, TensorConstant) and not constant.is_whole:
-        return f"{len(constant.data)} bytes for {constant.known}"
+        return f"{constant.nbytes} bytes for {constant.known}"
     return ""
 
 
@@ -135,7 +140,7 @@ def is_placeholder(constant: Constant) -> bool:
 def _kind_of(constant: Constant) -> str:
     if is_placeholder(constant):
         return _KINDS[TensorConstant]
-    return _KINDS[type(constant)]
+    return _KINDS[TensorConstant if isinstance(constant, TensorConstant) else type(constant)]
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,7 @@ def lift_weights(
 def weights_of(program: Program, smallest: int, also: Collection[int]) -> dict[int, TensorConstant]:
     """Return the constants that :func:`lift_weights` passes, by their positions."""
     tensors = large_constants(program, 0)
-    return {at: each for at, each in tensors.items() if at in also or len(each.data) >= smallest}
+    return {at: each for at, each in tensors.items() if at in also or each.nbytes >= smallest}
 
 
 def _is_opaque(program: Program) -> bool:

@@ -17,7 +17,7 @@ from tvm.target import Target
 from .. import bytecode
 from .._dataclasses import dataclass
 from .._tvm import database_in_force, kernels_of, link_executable, put_code
-from ..bytecode.outside_constants import put_back, taken_out
+from ..bytecode.outside_constants import Outside, put_back, taken_out
 from ..bytecode.releases import with_releases
 from ..cache.kernels import Kernels
 from ..executable.executable import Parts
@@ -77,7 +77,7 @@ class Bytecode:
 
     builder: relax.ExecBuilder
     kernels: tvm.IRModule | None
-    constants: Sequence[tvm.runtime.Tensor] = ()
+    constants: Sequence[Outside] = ()
     nodes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     large: frozenset[str] = frozenset()
 

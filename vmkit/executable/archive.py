@@ -43,13 +43,23 @@ else:
     # It needs a package that may not be there.
     signing = deferred("vmkit.executable.signing")
 
-__all__ = ["ALIGNMENT", "CODE", "FORMAT_VERSION", "WEIGHTS", "read_archive", "write_archive"]
+__all__ = [
+    "ALIGNMENT",
+    "CODE",
+    "FORMAT_VERSION",
+    "PLAIN_VERSION",
+    "WEIGHTS",
+    "Content",
+    "read_archive",
+    "write_archive",
+]
 
 Content: TypeAlias = "bytes | memoryview | Sequence[bytes | memoryview]"
 """What a member holds: at once, or in parts that follow each other."""
 
-FORMAT_VERSION = 2
-"""1 had weights among the code, which is still read."""
+FORMAT_VERSION, PLAIN_VERSION = 3, 2
+"""The newest, whose weights may be transformed when a program starts, and that of a file without such, which older
+readers read as well. 1 had weights among the code, which is still read."""
 
 CODE = "code.bin"
 WEIGHTS = "weights.bin"
@@ -78,7 +88,7 @@ def write_archive(
     parts = {name: _parts(content) for name, content in members.items()}
     sealed = {
         "format": _FORMAT,
-        "format_version": FORMAT_VERSION,
+        "format_version": PLAIN_VERSION,
         **manifest,
         "members": {name: {"sha256": _digest(*each), "size": sum(map(len, each))} for name, each in parts.items()},
     }

@@ -18,12 +18,12 @@ from .._version import __version__
 from ..bytecode import Program, module_of
 from ..bytecode.late_constants import bound, late_names, taken_out
 from ..bytecode.program import is_placeholder
-from ..bytecode.stored_weights import moved_to_block
+from ..bytecode.stored_weights import has_later_weights, moved_to_block
 from ..errors import ExecutableError
 from ..target.built_for import BuiltFor
 from ..values.param_dict import load_param_dict, save_param_dict
 from ..values.signature import AnySpec, Signature, Spec
-from .archive import CODE, WEIGHTS, write_archive
+from .archive import CODE, FORMAT_VERSION, PLAIN_VERSION, WEIGHTS, Content, write_archive
 from .build_info import BuildInfo
 from .description import Description, is_note
 from .machine_code import make_machine_code
@@ -339,8 +339,9 @@ class Executable:
             )
         left = [at for at, each in enumerate(self.program.constants) if is_placeholder(each) and not is_note(each)]
         if left:
-            where = f"constant {left[0]} of the bytecode"
-            raise ExecutableError(f"{where} is a text in the place of a tensor that is lacking")
+            raise ExecutableError(
+                f"constant {left[0]} of the bytecode is a text in the place of a tensor that is lacking"
+            )
         problems = self.built_for.problems_here()
         if problems:
             reasons = "; ".join(problems)
@@ -448,11 +449,15 @@ class Executable:
         program, weights = moved_to_block(self.program)
         manifest = {
             **more,
+            "format_version": FORMAT_VERSION if has_later_weights(self.program) else PLAIN_VERSION,
             "vmkit_version": __version__,
             "tvm_version": tvm.__version__,
             **self._description.to_json(),
         }
-        members = {CODE: bytecode.encode(program), **({WEIGHTS: weights} if weights else {}), **libraries}
+        members: dict[str, Content] = {CODE: bytecode.encode(program)}
+        if weights:
+            members[WEIGHTS] = weights
+        members.update(libraries)
         write_archive(path, manifest, members, sign)
 
     def library_files(self, linker: Linker | None = None, *, portable: bool = False) -> Mapping[str, bytes]:

@@ -8,8 +8,8 @@ from dataclasses import replace
 from .._dataclasses import dataclass
 from ..target.matrix_unit import MATRIX_UNIT
 from ..target.processor import CACHES, RATES
-from .winograd_points import PAIRS
 from .winograd_shape import WinogradPlan, WinogradShape
+from .winograd_weight import PAIRS
 
 __all__ = ["Machine", "plan_winograd"]
 

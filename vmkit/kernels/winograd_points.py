@@ -2,36 +2,26 @@
 
 A. Lavin and S. Gray, "Fast algorithms for convolutional neural networks" (2015). A tile of m results of a kernel of r
 elements reaches over m + r - 1 elements and is a product of polynomials, evaluated at as many points. The points are 0,
-infinity, and pairs of opposite numbers, whose even and odd parts are shared; those of :data:`PAIRS` keep rounding
-small. On standard normal data and weights, results differ from exact ones by 1e-6 of their standard deviation (root
-mean square) and by less than 2e-5 everywhere: on two axes with a reach of 6, on one axis with a reach of 8. On one axis
-with a reach of 6, and with a reach of 4, they differ by less than half of that, about as much as a sum in float32 does.
+infinity, and pairs of opposite numbers, whose even and odd parts are shared; those of
+:data:`.winograd_weight.PAIRS` keep rounding small. On standard normal data and weights, results differ from exact ones
+by 1e-6 of their standard deviation (root mean square) and by less than 2e-5 everywhere: on two axes with a reach of 6,
+on one axis with a reach of 8. On one axis with a reach of 6, and with a reach of 4, they differ by less than half of
+that, about as much as a sum in float32 does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 from tvm import tirx
 
-__all__ = ["PAIRS", "transform_data", "transform_result", "weight_matrix"]
+from .winograd_weight import PAIRS
 
-PAIRS: dict[int, tuple[float, ...]] = {4: (1.0,), 6: (0.6875, 1.5), 8: (0.5, 1.0, 2.0)}
-"""The positive one of each pair of points, by the reach of a tile: how many elements it depends on."""
+__all__ = ["transform_data", "transform_result"]
 
 Keep = Callable[["tirx.Expr"], "tirx.Expr"]
 Number = Callable[[float], "tirx.Expr"]
-
-
-def weight_matrix(reach: int, kernel: int) -> np.ndarray[Any, Any]:
-    """Return the matrix (reach, kernel) that transforms an axis of a weight, in float64."""
-    if kernel == 1:
-        return np.eye(1)
-    points = [0.0, *(sign * p for p in PAIRS[reach] for sign in (1, -1))]
-    rows = [[p**k / np.prod([p - q for q in points if q != p]) for k in range(kernel)] for p in points]
-    return np.array([*rows, [0.0] * (kernel - 1) + [1.0]])
 
 
 def transform_data(data: Sequence[tirx.Expr], number: Number, keep: Keep) -> list[tirx.Expr]:

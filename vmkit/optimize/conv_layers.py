@@ -123,6 +123,14 @@ class ConvLayer:
         array: np.ndarray = self.conv.args[1].data.numpy()
         return array.reshape([self.sizes[axis] for axis in have]).transpose([have.index(axis) for axis in layout])
 
+    def weight_image(self) -> Expr:
+        """Return the weight as (height, width, input channels, output channels)."""
+        weight, layout = self.conv.args[1], self.conv.attrs.kernel_layout
+        ordered = "W" * self.is_of_rows or "HW"
+        if layout != f"{ordered}IO":
+            weight = build("layout_transform", weight, layout, f"{ordered}IO")
+        return build("expand_dims", weight, axis=0) if self.is_of_rows else weight
+
     def replaced(self, end: Call, make: Make) -> Expr:
         """Return what stands for the layer: what `make` returns for images, with the shape that the last call has."""
         data, bias, residual = self._parts(end)

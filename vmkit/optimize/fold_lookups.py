@@ -133,9 +133,11 @@ def _projected(node: Call, tables: set[Expr], largest: int) -> tuple[Any, Any]:
         is_small = isinstance(table, Constant) and int(table.checked_type.shape[0]) * units * 4 <= largest
         return (_constant(table.data.numpy() @ weight.data.numpy().T), index) if is_small else (None, None)
     ids, depth = _one_hot(data)
+    if ids is None:
+        return None, None
     matrix = weight.data.numpy()
     # Nothing times infinity is not a number, which a look-up would leave out.
-    if ids is None or matrix.shape[1] != depth or not np.isfinite(matrix).all() or (depth + 1) * units * 4 > largest:
+    if matrix.shape[1] != depth or not np.isfinite(matrix).all() or (depth + 1) * units * 4 > largest:
         return None, None
     rows = np.concatenate([matrix.T, np.zeros((1, units), "float32")])
     flat = build("reshape", ids, newshape=list(node.checked_type.shape[:-1]), allowzero=True)

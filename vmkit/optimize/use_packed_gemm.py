@@ -40,19 +40,17 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Make | None:
     if not is_plain and not _is_worth_windows(layer, lanes):
         return None
     block = block_of(units, lanes)
-    inner, blocks = sizes["H"] * sizes["W"] * sizes["I"], -(-units // block)
+    inner = sizes["H"] * sizes["W"] * sizes["I"]
     window = {"kernel_size": [sizes["H"], sizes["W"]], "strides": layer.strides, "dilation": layer.dilation}
 
     def make(data: Expr, added: list[Expr]) -> Expr:
-        rows = np.pad(layer.weight("HWIO").reshape(inner, units), ((0, 0), (0, blocks * block - units)))
-        weight = rows.reshape(inner, blocks, block).transpose(1, 0, 2)
         if any(layer.padding):
             top, left, bottom, right = layer.padding
             data = build("nn.pad", data, ((0, 0), (top, bottom), (left, right), (0, 0)))
         return build(
             "nn.contrib_packed_gemm",
             data,
-            layer.shared.const(np.ascontiguousarray(weight)),
+            _packed(layer, inner, block),
             *added,
             lanes=lanes,
             registers=registers,
@@ -64,6 +62,18 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Make | None:
         )
 
     return make
+
+
+def _packed(layer: ConvLayer, inner: int, block: int) -> Expr:
+    """Return a weight as (blocks, elements of a row, output channels of a block), the last block filled up."""
+    units = layer.sizes["O"]
+    left = -units % block
+    if left == 0:
+        # Folded in parts, it does not lie beside the weight that it is made of.
+        return build("layout_transform", build("reshape", layer.weight_image(), (inner, units)), "IO", f"OI{block}o")
+    rows = np.pad(layer.weight("HWIO").reshape(inner, units), ((0, 0), (0, left)))
+    weight = rows.reshape(inner, -1, block).transpose(1, 0, 2)
+    return layer.shared.const(np.ascontiguousarray(weight))
 
 
 def _is_worth_windows(layer: ConvLayer, lanes: int) -> bool:

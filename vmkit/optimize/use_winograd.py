@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels.winograd_plan import Machine, plan_winograd
-from ..kernels.winograd_points import weight_matrix
 from ..kernels.winograd_shape import WinogradShape
 from ..relay.ir import Expr
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..values.host_memory import as_array
 from .conv_layers import ConvLayer, Make, rewrite_layers
 
 __all__ = ["UseWinograd"]
@@ -20,7 +20,7 @@ def UseWinograd(lanes: int = 16, registers: int = 32, cores: int = 1, has_matrix
     """Return the pass that computes convolutions over channels-last data by Winograd's tiles, with what follows them.
 
     Results differ from exact ones as :mod:`vmkit.kernels.winograd_points` says: by rounding, but of larger
-    terms than those of the plain sum. Weights are transformed in float64, once.
+    terms than those of the plain sum. Weights are transformed in float64, when the program starts.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def _chosen(layer: ConvLayer, machine: Machine) -> Make | None:
     sizes, lanes = layer.sizes, machine.lanes
     if not layer.is_everywhere or sizes["H"] * sizes["W"] == 1 or sizes["I"] % lanes or sizes["O"] % lanes or lanes < 4:
         return None
-    if _is_whole(layer.conv.args[1].data.numpy()):
+    if _is_whole(as_array(layer.conv.args[1].data)):
         return None
     batch, height, width = (d if isinstance(d, int) else None for d in layer.image(layer.conv.args[0])[:3])
     shape = WinogradShape(
@@ -64,10 +64,10 @@ def _chosen(layer: ConvLayer, machine: Machine) -> Make | None:
         return build(
             "nn.contrib_conv2d_winograd_fused",
             data,
-            layer.shared.const(_packed(layer, shape)),
+            layer.weight_image(),
             *added,
-            kernel=list(shape.kernel),
             tile=list(shape.tile),
+            block=shape.block,
             rows=plan.rows,
             count=plan.count,
             lanes=lanes,
@@ -83,14 +83,5 @@ def _chosen(layer: ConvLayer, machine: Machine) -> Make | None:
 
 def _is_whole(weight: np.ndarray) -> bool:
     """Say whether a weight holds integers alone: those of quantised models, whose sums are to be exact."""
-    return bool(np.array_equal(weight, np.rint(weight)))
-
-
-def _packed(layer: ConvLayer, shape: WinogradShape) -> np.ndarray:
-    """Return a weight transformed, (blocks, products, input channels, output channels of a block)."""
-    down, across = (weight_matrix(*pair) for pair in zip(shape.reach, shape.kernel, strict=True))
-    kernel = layer.weight("HWIO").astype("float64")
-    kernel = kernel.reshape(shape.kernel[0] * shape.kernel[1], -1)
-    moved = (np.kron(down, across) @ kernel).astype("float32")
-    blocks = moved.reshape(shape.points, shape.inner, shape.outer // shape.block, shape.block)
-    return np.ascontiguousarray(blocks.transpose(2, 0, 1, 3))
+    first = weight[:1, :1, :1]  # which tells nearly always
+    return all(bool(np.array_equal(part, np.rint(part))) for part in (first, weight))

@@ -20,6 +20,8 @@ from ..errors import InputError
 __all__ = [
     "ALIGNMENT",
     "Scratch",
+    "aligned_empty",
+    "aligned_part",
     "as_array",
     "copied",
     "over_memory",
@@ -172,17 +174,27 @@ def copied(value: np.ndarray | Tensor) -> Tensor:
     return _over(_aligned_copy(array))
 
 
+def aligned_empty(size: int) -> np.ndarray:
+    """Return so many bytes, not set to anything, which begin at a multiple of ALIGNMENT."""
+    return aligned_part(np.empty(size + ALIGNMENT, _BYTE), size)
+
+
+def aligned_part(memory: np.ndarray, size: int) -> np.ndarray:
+    """Return the first bytes of memory that begin at a multiple of ALIGNMENT."""
+    start = -from_dlpack(memory).data_ptr() % ALIGNMENT
+    return memory[start : start + size]
+
+
 def _aligned_copy(array: np.ndarray) -> np.ndarray:
     native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
     try:
-        memory = np.empty(array.nbytes + ALIGNMENT, _BYTE)
+        memory = aligned_empty(array.nbytes)
     except MemoryError as error:
         raise _NoMemory(
             f"no memory for a copy of {array.dtype}{list(array.shape)}, {array.nbytes} bytes: arrays are copied that "
             f"are not contiguous, cannot be written to, or do not begin at a multiple of {ALIGNMENT}"
         ) from error
-    start = -from_dlpack(memory).data_ptr() % ALIGNMENT
-    aligned = np.ndarray(array.shape, native, memory, start)
+    aligned = np.ndarray(array.shape, native, memory)
     aligned[...] = array
     return aligned
 

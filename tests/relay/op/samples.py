@@ -208,10 +208,10 @@ SAMPLES |= {
     "nn.contrib_conv2d_winograd_fused": lambda g: build(
         "nn.contrib_conv2d_winograd_fused",
         g(1, 5, 6, 8, known=(3,)),
-        g(2, 16, 8, 8, known=(0, 1, 2, 3)),
+        g(3, 3, 8, 16, known=(0, 1, 2, 3)),
         g(16),
-        kernel=(3, 3),
         tile=(2, 2),
+        block=8,
         rows=2,
         count=4,
         lanes=8,

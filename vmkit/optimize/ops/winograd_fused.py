@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from math import prod
 from typing import TYPE_CHECKING
 
-from tvm import relax
+import numpy as np
+from tvm import ir, relax, te, tirx
 
 from ...errors import TypeCheckError
-from ...kernels.winograd_points import PAIRS
+from ...kernels.later_weight import later_constant
+from ...kernels.winograd_weight import WinogradWeight
 from ...relay.ir import dims
 from ...relay.ir.types import TensorType, Type
 from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, attrs_node
@@ -16,6 +20,7 @@ from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.nn.window import fitted, padding_of, require_fits
 from ...relay.op.registry import OpPattern, operator
+from ...values.host_memory import as_array
 from .epilogue import require_added, require_added_at_run_time
 from .kernel_calls import call_kernel
 
@@ -24,18 +29,20 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_LATER_BYTES = 1 << 16  # from this size on constants are kept apart from bytecode; see vmkit.bytecode.placeholders
+
 
 @attrs_node("relay.attrs.Conv2DWinogradFusedAttrs")
 class Conv2DWinogradFusedAttrs(Attrs):
     """Attributes of nn.contrib_conv2d_winograd_fused.
 
-    kernel is the height and width of the kernel, tile how many results on either axis come from one tile, lanes how
-    many float32 a vector has; a_min and a_max are what results are raised and lowered to; rows, count and
+    tile is how many results on either axis come from one tile, block how many output channels are computed at once,
+    lanes how many float32 a vector has; a_min and a_max are what results are raised and lowered to; rows, count and
     is_parallel_over_tiles are the fields of vmkit.kernels.winograd_shape.WinogradPlan.
     """
 
-    kernel: Ints
     tile: Ints
+    block: Int
     rows: Int
     count: Int
     lanes: Int
@@ -58,8 +65,9 @@ class Conv2DWinogradFusedAttrs(Attrs):
 class Conv2DWinogradFused:
     """``clip(conv2d(data, weight) + bias + residual)`` at every position, on a CPU in float32.
 
-    data is (batch, height, width, channels), weight the transformed one (blocks, products, channels, output channels of
-    a block); then comes the bias (output channels,) if has_bias, and the residual, like the result, if there is one.
+    data is (batch, height, width, channels), weight (height, width, channels, output channels); then comes the bias
+    (output channels,) if has_bias, and the residual, like the result, if there is one. A constant weight is transformed
+    when the program starts, any other one by each call.
     """
 
     @staticmethod
@@ -70,21 +78,19 @@ class Conv2DWinogradFused:
         require_rank(filters, 4, "weight")
         if any(t.dtype != "float32" for t in tensors):
             raise TypeCheckError(f"all inputs must be float32, not {', '.join(t.dtype for t in tensors)}")
-        blocks, points, inner, block = filters.shape
-        if not len(attrs.kernel) == len(attrs.tile) == 2:
-            raise TypeCheckError(f"kernel and tile have two values each, not {attrs.kernel} and {attrs.tile}")
-        (height, width), (down, across) = attrs.kernel, attrs.tile
-        reach = [down + height - 1, across + width - 1]
-        has_points = all(r in PAIRS or (r, k) == (1, 1) for r, k in zip(reach, (height, width), strict=True))
-        if not has_points or points != reach[0] * reach[1] or dims.equal(source.shape[3], inner) is False:
-            how = f"tiles of {list(attrs.tile)} by a kernel of {list(attrs.kernel)}"
+        if len(attrs.tile) != 2:
+            raise TypeCheckError(f"tile has two values, not {attrs.tile}")
+        if not all(isinstance(d, int) for d in filters.shape):
+            raise TypeCheckError(f"the shape of the weight must be known: {filters}")
+        plan = _plan(attrs, filters.shape)
+        height, width, inner, outer = plan.shape
+        if not plan.is_possible or dims.equal(source.shape[3], inner) is False:
+            how = f"tiles of {list(attrs.tile)}, blocks of {attrs.block}"
             raise TypeCheckError(f"{how} and {filters} do not fit {source}")
-        if not (isinstance(inner, int) and isinstance(block, int)) or inner % attrs.lanes or block % attrs.lanes:
-            raise TypeCheckError(f"channels must be known multiples of {attrs.lanes}, not {inner} and {block}")
-        if not isinstance(blocks, int):
-            raise TypeCheckError(f"how many blocks the weight has must be known: {filters}")
-        sizes = fitted(source.shape[1:3], padding_of(attrs.padding, 2), attrs.kernel, (1, 1))
-        result = [source.shape[0], *sizes, blocks * block]
+        if inner % attrs.lanes or attrs.block % attrs.lanes:
+            raise TypeCheckError(f"channels must be known multiples of {attrs.lanes}, not {inner} and {attrs.block}")
+        sizes = fitted(source.shape[1:3], padding_of(attrs.padding, 2), (height, width), (1, 1))
+        result = [source.shape[0], *sizes, outer]
         require_added(others, attrs.has_bias, result)
         return TensorType(result, "float32")
 
@@ -95,25 +101,26 @@ class Conv2DWinogradFused:
         from ...kernels.winograd import winograd
         from ...kernels.winograd_shape import WinogradPlan, WinogradShape
 
-        have, (blocks, _, inner, block) = context.shape(data), (int(d) for d in context.shape(weight))
-        padding, kernel, tile = padding_of(attrs.padding, 2), attrs.kernel, attrs.tile
+        have, packed = context.shape(data), _plan(attrs, [int(d) for d in context.shape(weight)])
+        *kernel, inner, outer = packed.shape
+        padding = padding_of(attrs.padding, 2)
         require_fits(context, have[1:3], padding, kernel)
         name = "nn.contrib_conv2d_winograd_fused"
         context.require_equal(have[3], inner, f"{name}: the data has {{actual}} channels, expected {{expected}}")
-        result = [have[0], *fitted(have[1:3], padding, kernel, (1, 1)), blocks * block]
+        result = [have[0], *fitted(have[1:3], padding, kernel, (1, 1)), outer]
         require_added_at_run_time(context, name, added, attrs.has_bias, result)
         batch, height, width = (d if isinstance(d, int) else None for d in have[:3])
         top, left, bottom, right = padding
         what = WinogradShape(
-            kernel=(kernel[0], kernel[1]),
-            tile=(tile[0], tile[1]),
+            kernel=packed.shape[:2],
+            tile=packed.tile,
             batch=batch,
             height=height,
             width=width,
             inner=inner,
-            outer=blocks * block,
+            outer=outer,
             padding=(top, left, bottom, right),
-            block=block,
+            block=packed.block,
             lanes=attrs.lanes,
             has_bias=attrs.has_bias,
             has_residual=len(added) > attrs.has_bias,
@@ -123,4 +130,40 @@ class Conv2DWinogradFused:
         # Steps of short vectors are short themselves, beside what each round of them takes.
         unrolled = 4 if attrs.lanes <= 8 else 2
         plan = WinogradPlan(attrs.rows, attrs.count, unrolled, attrs.is_parallel_over_tiles)
-        return call_kernel(context, partial(winograd, what, plan), "conv2d_winograd", [data, weight, *added], result)
+        return call_kernel(
+            context,
+            partial(winograd, what, plan),
+            "conv2d_winograd",
+            [data, _transformed(context, weight, packed), *added],
+            result,
+        )
+
+
+def _plan(attrs: Conv2DWinogradFusedAttrs, shape: Sequence[int]) -> WinogradWeight:
+    height, width, inner, outer = shape
+    down, across = attrs.tile
+    return WinogradWeight((height, width, inner, outer), (down, across), attrs.block)
+
+
+def _transformed(context: LowerContext, weight: relax.Expr, plan: WinogradWeight) -> relax.Expr:
+    """Return a weight transformed: a constant for the program's start, or at once if it is small; or by a kernel."""
+    if not isinstance(weight, ir.GenericConst):
+        matrix = relax.const(plan.matrix, "float64")
+        return context.te(partial(_transform, plan), weight, matrix, pattern=OpPattern.OPAQUE, name="winograd_weight")
+    if 4 * prod(plan.made) >= _LATER_BYTES:
+        return later_constant(weight.value, plan)
+    made = np.empty(plan.made, "float32")
+    plan.transform(as_array(weight.value), made)
+    return relax.const(made)
+
+
+def _transform(plan: WinogradWeight, weight: te.Tensor, matrix: te.Tensor) -> te.Tensor:
+    _, width, _, _ = plan.shape
+    element = te.reduce_axis((0, plan.shape[0] * width), name="element")
+
+    def value(at: tirx.Var, point: tirx.Var, inner: tirx.Var, outer: tirx.Var) -> tirx.Expr:
+        place = tirx.floordiv(element, width), tirx.floormod(element, width), inner, at * plan.block + outer
+        return te.sum(weight(*place).astype("float64") * matrix(point, element), axis=element)
+
+    whole = te.compute(plan.made, value, name="whole")
+    return te.compute(plan.made, lambda *at: whole(*at).astype("float32"), name="winograd_weight")
