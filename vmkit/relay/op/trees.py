@@ -1,8 +1,8 @@
 """Ensembles of decision trees: every row of a matrix walks down every tree, and what the leaves hold is combined.
 
 The walk down one tree is a chain of loads, each of which waits for the last one. So a row walks down eight trees at
-once, as many steps as the deepest of them has: a leaf leads to itself. Rows go in blocks, so that eight trees stay in
-the cache for all rows of a block.
+once, as many steps as the deepest of them has: a leaf leads to itself. Where there are fewer trees, several rows walk
+down each. Rows go in blocks, so that eight trees stay in the cache for all rows of a block.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["EQUAL", "FEATURES", "LANES", "MISSING_IS_TRUE"]
 
 LANES = 8
-"""How many trees a row walks down at once."""
+"""How many ways down, of trees and rows, are gone at once."""
 FEATURES, MISSING_IS_TRUE, EQUAL = (1 << 28) - 1, 1 << 28, 1 << 29
 """The parts of a node's first number: the feature; where what is no number goes; whether it asks for equality."""
 _ROWS = 64  # rows of a block
@@ -38,7 +38,7 @@ class TreeEnsembleAttrs(Attrs):
 
     targets is how many results a row has, features how many the trees read; combine is SUM, MIN or MAX. Trees that are
     plain ask ``x <= threshold`` only, which is false for what is no number. In uneven trees most leaves are far above
-    the deepest one.
+    the deepest one. at_once is how many rows walk down together, through LANES / at_once trees.
     """
 
     targets: Int
@@ -46,6 +46,7 @@ class TreeEnsembleAttrs(Attrs):
     combine: Str = "SUM"
     is_plain: Bool = True
     is_uneven: Bool = False
+    at_once: Int = 1
 
 
 @operator(
@@ -65,7 +66,7 @@ class TreeEnsemble:
     thresholds : (nodes,)
         What is compared with, of the type of the rows.
     roots, steps : int32
-        The first node of each tree, and, for each LANES trees, the length of the longest way down.
+        The first node of each tree, and the longest way down of each LANES / at_once trees.
     leaves : int32 (nodes, 2)
         Where in ids and weights begins and ends what each node adds.
     ids, weights
@@ -79,6 +80,8 @@ class TreeEnsemble:
             raise TypeCheckError(f"data must be a matrix of float32 or float64, not {rows}")
         if attrs.combine not in _COMBINE:
             raise TypeCheckError(f"combine is {attrs.combine!r}; it is {', '.join(_COMBINE)}")
+        if attrs.at_once not in (1, 2, 4, 8):
+            raise TypeCheckError(f"at_once is {attrs.at_once}; it is 1, 2, 4 or 8")
         if isinstance(rows.shape[1], int) and rows.shape[1] < attrs.features:
             raise TypeCheckError(f"the trees read feature {attrs.features - 1}; data has {rows.shape[1]} features")
         return TensorType([rows.shape[0], attrs.targets], rows.dtype)
@@ -108,6 +111,7 @@ class _Walk:
     def __init__(self, attrs: TreeEnsembleAttrs) -> None:
         self.attrs = attrs
         self.first, self.combine = _COMBINE[attrs.combine]
+        self.trees = LANES // int(attrs.at_once)  # that a row walks down at once
 
     def __call__(self, outputs: list[tirx.Buffer], data: tirx.Buffer, *tables: tirx.Buffer) -> None:
         (result,) = outputs
@@ -131,15 +135,24 @@ class _Walk:
         zero = tirx.const(0.0, str(data.dtype))
         with grid([rows, self.attrs.targets]) as (r, t):
             T.buffer_store(result, tirx.const(self.first, str(data.dtype)), [begin + r, t])
+        at_once = LANES // self.trees
         with (
-            T.serial(0, tirx.floordiv(roots.shape[0], const(LANES))) as group,
-            T.serial(0, rows) as r,
+            T.serial(0, tirx.floordiv(roots.shape[0], const(self.trees))) as group,
+            T.serial(0, tirx.floordiv(rows + at_once - 1, const(at_once))) as some,
         ):
             at = T.alloc_buffer((LANES,), "int32", scope="local", layout=None)
             for lane in range(LANES):
-                T.buffer_store(at, roots[group * LANES + lane], [lane])
-            self.descend(at, data, tables, begin + r, tables[3][group])
-            self.gather(at, result, tables, begin + r)
+                T.buffer_store(at, roots[group * self.trees + lane % self.trees], [lane])
+            if at_once == 1:
+                self.descend(at, data, tables, [begin + some], tables[3][group])
+                self.gather(at, result, tables, begin + some)
+            else:
+                # Past the last row the last one goes once more, and is not added.
+                each = [T.bind(begin + tirx.min(some * at_once + k, rows - 1)) for k in range(at_once)]
+                self.descend(at, data, tables, each, tables[3][group])
+                for k, row in enumerate(each):
+                    with T.If(some * at_once + k < rows), T.Then():
+                        self.gather(at, result, tables, row, k)
         if self.attrs.combine != "SUM":
             with grid([rows, self.attrs.targets]) as (r, t):
                 value = result[begin + r, t]
@@ -151,14 +164,14 @@ class _Walk:
         at: tirx.Buffer,
         data: tirx.Buffer,
         tables: tuple[tirx.Buffer, ...],
-        row: tirx.Expr,
+        rows: list[tirx.Expr],
         steps: tirx.Expr,
     ) -> None:
-        """Lead each lane to its leaf."""
+        """Lead each lane to its leaf: as many trees as there are for each of some rows."""
         if not self.attrs.is_uneven:
             with T.serial(0, steps.astype("int64")):
                 for lane in range(LANES):
-                    T.buffer_store(at, self.next(T.bind(at[lane]), data, tables, row), [lane])
+                    T.buffer_store(at, self.next(T.bind(at[lane]), data, tables, rows[lane // self.trees]), [lane])
             return
         moved = T.alloc_buffer((1,), "bool", scope="local", layout=None)
         T.buffer_store(moved, tirx.const(True, "bool"), [0])
@@ -166,7 +179,7 @@ class _Walk:
             changed: Any = tirx.const(0, "int32")
             for lane in range(LANES):
                 old = T.bind(at[lane])
-                new = T.bind(self.next(old, data, tables, row))
+                new = T.bind(self.next(old, data, tables, rows[lane // self.trees]))
                 changed = T.bind(changed | (old ^ new))
                 T.buffer_store(at, new, [lane])
             T.buffer_store(moved, changed != tirx.const(0, "int32"), [0])
@@ -186,17 +199,20 @@ class _Walk:
             holds = tirx.Select(tirx.isnan(value), (kind & tirx.const(MISSING_IS_TRUE, "int32")) != zero, asked)
         return nodes[node, tirx.Select(holds, tirx.const(1, "int32"), tirx.const(2, "int32"))]
 
-    def gather(self, at: tirx.Buffer, result: tirx.Buffer, tables: tuple[tirx.Buffer, ...], row: tirx.Expr) -> None:
-        """Add what the leaves hold to the results of a row."""
+    def gather(
+        self, at: tirx.Buffer, result: tirx.Buffer, tables: tuple[tirx.Buffer, ...], row: tirx.Expr, k: int = 0
+    ) -> None:
+        """Add what the leaves hold to the results of a row, which is that of the lanes from the k-th trees on."""
         leaves, ids, weights = tables[4:]
+        lanes = range(k * self.trees, (k + 1) * self.trees)
         if self.attrs.targets == 1:
             # Every node has a weight of its own then, in its place.
             value = result[row, 0]
-            for lane in range(LANES):
+            for lane in lanes:
                 value = self.combine(value, weights[at[lane]])
             T.buffer_store(result, value, [row, 0])
             return
-        for lane in range(LANES):
+        for lane in lanes:
             begin, end = T.bind(leaves[at[lane], 0]), T.bind(leaves[at[lane], 1])
             with T.serial(0, (end - begin).astype("int64")) as i:
                 place = T.bind(begin.astype("int64") + i)

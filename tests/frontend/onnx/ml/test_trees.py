@@ -89,6 +89,14 @@ def test_every_question_and_aggregate_agrees_with_missing_values(aggregate: str,
     agrees(model, {"x": rows(70, holes=True)}, {"x": rows(3, holes=True)})
 
 
+@pytest.mark.parametrize("growth", [1.0, 0.6])
+@pytest.mark.parametrize(("trees", "targets"), [(1, 1), (2, 3), (3, 1), (4, 2), (5, 1)])
+def test_few_trees_agree_at_every_number_of_rows(trees: int, targets: int, growth: float) -> None:
+    """Several rows walk down them at once, of which the last may be missing."""
+    model = Ensemble(trees, 6, targets, modes=MODES, growth=growth, seed=trees).regressor(targets)
+    agrees(model, *[{"x": rows(count, holes=True)} for count in (0, 1, 3, 8, 64, 65, 131)])
+
+
 @pytest.mark.parametrize("aggregate", ["SUM", "MAX"])
 @pytest.mark.parametrize("targets", [1, 2])
 def test_leaves_with_several_weights_for_a_target(targets: int, aggregate: str) -> None:

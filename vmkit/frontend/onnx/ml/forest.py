@@ -61,13 +61,15 @@ class Forest:
     def scores(self, rows: Expr, combine: str) -> Expr:
         """Return what the leaves that rows reach add up to, or the least or largest: (rows, targets)."""
         order = self._order()
+        # One row waits for as many steps with all lanes, whatever the number of trees is.
+        together = min(LANES, 1 << (len(order) - 1).bit_length())
         # Trees that are one leaf, which adds nothing, fill the last group.
-        missing = -len(order) % LANES
+        missing = -len(order) % together
         roots = np.concatenate([np.full(missing, len(self.nodes)), self.roots[order]]).astype("int32")
         steps = np.concatenate([np.zeros(missing), self._longest[order]]).astype("int32")
         count = len(self.nodes) + bool(missing)
         kinds, thresholds = self._questions(count)
-        tables = [kinds, thresholds, roots, steps.reshape(-1, LANES).max(axis=1), *self._added(count, combine)]
+        tables = [kinds, thresholds, roots, steps.reshape(-1, together).max(axis=1), *self._added(count, combine)]
         asking = ~self.nodes.is_leaf
         return build(
             "contrib_tree_ensemble",
@@ -78,6 +80,7 @@ class Forest:
             combine=combine,
             is_plain=bool((kinds[:, 0] <= FEATURES).all()),
             is_uneven=bool(np.mean(self._mean) < _UNEVEN * np.mean(self._longest)),
+            at_once=LANES // together,
         )
 
     def _order(self) -> np.ndarray[Any, Any]:
