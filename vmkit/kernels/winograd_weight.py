@@ -5,10 +5,11 @@ Transformed, a weight has up to four times its bytes, so files hold it as it was
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from .._dataclasses import dataclass
 
 __all__ = ["PAIRS", "WinogradWeight", "weight_matrix"]
 

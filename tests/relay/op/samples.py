@@ -184,6 +184,7 @@ SAMPLES |= {
         "contrib_to_stored", build("contrib_from_stored", g(2, 3, dtype="int8"), "int4")
     ),
     "contrib_quantized": lambda g: build("contrib_quantized", g(2, 3), g(1, 3, dtype="int8"), "int8"),
+    "contrib_rounded": lambda g: build("contrib_rounded", g(2, 3), g(1, 3, dtype="int8"), "int8"),
     "contrib_to_stored": lambda g: build("contrib_to_stored", g(2, 3, dtype="int8")),
     "acosh": lambda g: build("acosh", g(2, 3, values=[[1, 2, 3]] * 2)),
     "nn.conv2d_backward_weight": lambda g: build(

@@ -39,7 +39,7 @@ from .sizes import bound, divided, even_tile, least
 __all__ = ["IntegerProduct"]
 
 _COPIED = 64  # numbers that are copied at once
-_MOST, _FEWER = 12, (8, 4, 2, 1)  # positions that are summed up at once in vectors
+_MOST, _FEWER = 14, (10, 8, 4, 2, 1)  # positions that are summed up at once in vectors
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         return in_register(value)
 
     def plan(self) -> IntegerPlan:
-        return IntegerPlan.of(self.window, list(self.data.shape), self.shape, self.unit.group)
+        return IntegerPlan.of(self.window, list(self.data.shape), self.shape, self.unit)
 
     def memory(self, plan: IntegerPlan) -> Sequence[tirx.Buffer]:
         data, weight = _in_one_axis(self.data), _in_one_axis(self.weight)
@@ -240,13 +240,18 @@ def _in_vectors(count: Size, emit: Callable[[Size, int], None]) -> None:
 
 
 def _chosen(sizes: list[int], positions: Size) -> Size:
-    """Return the first of some sizes that is not more than there are positions, unless the next computes far less."""
+    """Return the one of some falling sizes by which positions are computed soonest; none is more than there are.
+
+    Tiles go first, wherever there are enough positions. What is done once for a tile takes as long as a position.
+    """
     *others, chosen = sizes
     result: Size = integer(chosen) if others else chosen
+    least = in_register(as_expr(positions) * (chosen + 1))
     for size in reversed(others):
         is_chosen = as_expr(positions) >= size
-        if size == _MOST:
-            whole, fewer = ((positions + (n - 1)) // n * n for n in (size, _FEWER[0]))
-            is_chosen = tirx.all(is_chosen, whole * 7 <= fewer * 8)
-        result = tirx.Select(is_chosen, integer(size), result)
+        if size < TILE:
+            cost = in_register((positions + (size - 1)) // size * (size + 1))
+            is_chosen = tirx.all(is_chosen, cost <= least)
+            least = in_register(tirx.Select(is_chosen, cost, least))
+        result = in_register(tirx.Select(is_chosen, integer(size), result))
     return result

@@ -1,9 +1,9 @@
 """Where the data of a product of integers lies.
 
 Data that need no filling are read where they are. Others are copied, a few rows of an image at a time, as numbers that
-the instruction takes, with the padding around them. Output positions are then at one distance from each other: all of
-them, where the window has no strides and what is computed between the end of a row and the next is left; otherwise
-those of a row.
+the instruction takes, with the padding around them. Output positions are then at one distance from each other: those of
+a row; or all of them, where the window has no strides, if what is computed between the end of a row and the next is
+left: for AMX tiles, and for rows of few or an unknown number of positions.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..._dataclasses import dataclass
+from ...target.integer_unit import IntegerUnit
 from ...target.processor import CACHES
 from ..builder import Size, as_expr, in_register
 from .plan import Axes, Chunk, Plan
@@ -20,6 +21,7 @@ from .weight import PackedWeight
 __all__ = ["IntegerPlan"]
 
 _CACHE_BYTES = CACHES.quarter_of_second  # of data that go by all blocks of the weight
+_LONG = 6  # positions of a row that are enough sums to be in registers at once
 
 
 @dataclass(frozen=True)
@@ -27,20 +29,23 @@ class IntegerPlan(Plan):
     """Where data lie, as they are or copied."""
 
     is_copied: bool
+    has_tiles: bool
 
     @classmethod
-    def of(cls, w: PackedWeight, data: Sequence[Size], shape: Sequence[Size], group: int) -> IntegerPlan:
+    def of(cls, w: PackedWeight, data: Sequence[Size], shape: Sequence[Size], unit: IntegerUnit) -> IntegerPlan:
         """Plan a product from the shapes of its data and its result, in the builder at hand."""
-        p, number = w.product, 4 // group
+        p, group, has_tiles = w.product, unit.group, unit.has_tiles
+        number = 4 // group
         axes = Axes.of(p, data, shape, keep=bound)
         if p.is_pointwise:
             fit: Size = max(64, _CACHE_BYTES // (w.depth * number) // 64 * 64)
             rows = bound(most(1, at_once(axes.rows, fit)))
-            return cls(w, axes, 1, rows, 1, rows, is_copied=group != 4 or w.depth != p.channels)
-        pitch = bound((axes.columns - 1) * p.strides[1] + p.reach[1] + 1)
+            return cls(w, axes, 1, rows, 1, rows, group != 4 or w.depth != p.channels, has_tiles)
+        is_copied = group != 4 or not _is_whole(w, axes)
+        pitch = bound((axes.columns - 1) * p.strides[1] + p.reach[1] + 1) if is_copied else axes.columns_of_data
         fit = bound(most(1, divided(_CACHE_BYTES // (p.channels * p.strides[0] * number), most(1, pitch))[0]))
         rows = bound(most(1, at_once(axes.rows, fit)))
-        return cls(w, axes, pitch, rows, 1, bound(p.input_rows(rows)), is_copied=True)
+        return cls(w, axes, pitch, rows, 1, bound(p.input_rows(rows)), is_copied, has_tiles)
 
     @property
     def size(self) -> Size:
@@ -58,14 +63,19 @@ class IntegerPlan(Plan):
 
     @property
     def is_flat(self) -> bool:
-        return self.product.strides == (1, 1)
+        columns = self.axes.columns
+        by_row = not self.product.is_pointwise and not self.has_tiles and isinstance(columns, int) and columns >= _LONG
+        return self.product.strides == (1, 1) and not by_row
 
     def offset(self, row: Size, column: Size) -> Size:
         dilation = self.product.dilation
         return row * dilation[0] * self.row + column * (dilation[1] * self.product.channels)
 
     def start(self, here: Chunk, group: Size) -> Size:
-        first = as_expr(0) if self.is_copied else here.row * self.row
+        first: Size = as_expr(0)
+        if not self.is_copied:
+            row = here.row * self.product.strides[0]
+            first = (row if self.product.is_pointwise else here.image * self.axes.rows_of_data + row) * self.row
         return first if self.is_flat else first + group * (self.product.strides[0] * self.row)
 
     def image_and_row(self, here: Chunk, group: Size) -> tuple[Size, Size]:
@@ -88,3 +98,15 @@ class IntegerPlan(Plan):
         else:
             positions = in_register((rows - 1) * self.pitch + self.axes.columns)
         return Chunk(group, 1, row, rows, in_register(self.product.input_rows(rows)), groups, positions)
+
+
+def _is_whole(w: PackedWeight, axes: Axes) -> bool:
+    """Say whether all that a window reads certainly is data, and a run of it is whole groups."""
+    p, read = w.product, (axes.rows, axes.columns)
+    if w.encoding.is_depthwise or p.padding != (0, 0) or w.depth != w.length:
+        return False
+    sizes = zip(read, (axes.rows_of_data, axes.columns_of_data), p.strides, p.reach, strict=True)
+    return all(
+        isinstance(size, int) and isinstance(have, int) and (size - 1) * stride + reach < have
+        for size, have, stride, reach in sizes
+    )

@@ -75,9 +75,50 @@ class Quantized:
         return broadcast_lowering(context, combine, data, zero_point)
 
 
+@attrs_node("relay.attrs.RoundedAttrs")
+class RoundedAttrs(Attrs):
+    """Attributes of contrib_rounded."""
+
+    dtype: DType
+
+
+@operator(
+    "contrib_rounded",
+    "data",
+    "zero_point",
+    attrs=RoundedAttrs,
+    level=10,
+    pattern=OpPattern.BROADCAST,
+    layout="quantized",
+)
+class Rounded:
+    """A float32 as it is after it was quantised: what contrib_quantized gives, less the zero point, as float32."""
+
+    @staticmethod
+    def relation(attrs: RoundedAttrs, data: Type, zero_point: Type) -> Type:
+        number, zero = require_tensor(data), require_tensor(zero_point, "zero_point")
+        if attrs.dtype not in _INTEGERS:
+            raise TypeCheckError(f"numbers are rounded to the range of {', '.join(_INTEGERS)}, not of {attrs.dtype}")
+        if number.dtype != "float32" or zero.dtype != attrs.dtype:
+            raise TypeCheckError(f"the input must be float32 and the zero point {attrs.dtype}, not {number} and {zero}")
+        return TensorType(broadcast_shapes(list(number.shape), list(zero.shape)), "float32")
+
+    @staticmethod
+    def lower(context: LowerContext, attrs: RoundedAttrs, data: relax.Expr, zero_point: relax.Expr) -> relax.Expr:
+        def combine(number: tirx.Expr, zero: tirx.Expr) -> tirx.Expr:
+            return _rounded(number, zero, *integer_range(attrs.dtype))
+
+        return broadcast_lowering(context, combine, data, zero_point)
+
+
 def _limited(number: tirx.Expr, zero: tirx.Expr, low: int, high: int) -> tirx.Expr:
     """Return a number rounded, plus a zero point: limited before, so that what is too large is an integer as well."""
+    rounded = _rounded(number, zero, low, high)
+    return (rounded.astype("int32") + zero.astype("int32")).astype(zero.ty.dtype)
+
+
+def _rounded(number: tirx.Expr, zero: tirx.Expr, low: int, high: int) -> tirx.Expr:
+    """Return a number rounded and limited to a range about a zero point."""
     offset = zero.astype("float32")
     least, most = (tirx.const(float(bound), "float32") - offset for bound in (low, high))
-    rounded = tirx.max(tirx.min(tirx.round(number), most), least)
-    return (rounded.astype("int32") + zero.astype("int32")).astype(zero.ty.dtype)
+    return tirx.max(tirx.min(tirx.round(number), most), least)

@@ -44,7 +44,7 @@ _MOVING = frozenset(
         "contrib.pin_shape", "contrib.tensor_scatter", "dyn.transpose",
         # These say what they do to the elements themselves.
         "cast", "cast_like", "contrib_from_stored", "contrib_to_stored", "contrib_convert",
-        "contrib_quantized",
+        "contrib_quantized", "contrib_rounded",
         # Constants of strings, and what functions in Python do to texts.
         "contrib_strings", "contrib_string_concatenate", "contrib_string_split", "contrib_string_normalize",
         "contrib_full_match", "contrib_string_hash", "contrib_string_tokenize",
