@@ -12,7 +12,7 @@ import tvm
 
 import vmkit
 from vmkit import relay
-from vmkit.errors import VMError
+from vmkit.errors import TypeCheckError, VMError
 from vmkit.optimize import UseSubpixel
 from vmkit.optimize.subpixel import Plan, TransposedAxis, plan_phases
 from vmkit.relay.ir.visit import post_order
@@ -202,3 +202,35 @@ def test_each_phase_of_a_depthwise_one_is_a_convolution() -> None:
 def test_one_position_is_multiplied_with_every_tap_once() -> None:
     made = plan(4, 1, 0, 3, 64, size=1)
     assert windows(made) == [(1, 1)] and made.phases == 16
+
+
+def interleaved(*shapes: Sequence[Any], **changed: Any) -> relay.Function:
+    """Return a program of two tensors whose phases are put side by side."""
+    attrs = {"strides": [2, 3], "joined": [0, 1], "crop": [0, 1], "rest": [1, 2], "shifts": [[0, 0], [0, 0]], **changed}
+    tensors = [relay.var(f"x{at}", shape=shape) for at, shape in enumerate(shapes)]
+    return relay.Function(tensors, build("nn.contrib_interleave_subpixels", relay.Tuple(tensors), **attrs))
+
+
+@pytest.mark.parametrize(
+    ("second", "changed", "message"),
+    [
+        ((2, 1, 4, 6), {}, "axis 1 of tensor 1 has 1 elements, but 2 are read"),
+        ((1, 3, 4, 6), {}, "axis 0 of tensor 1 has 1 elements, but 2 are read"),
+        ((2, 3, 4, 3), {}, "axis 3 of tensor 1 has 3 elements, but 6 are read"),
+        ((2, 3, 4, 6), {"shifts": [[0, 0], [2, 0]]}, "axis 1 of tensor 1 has 3 elements, but 4 are read"),
+        ((2, 3, 4, 6), {"shifts": [[0, -1], [0, 0]]}, "tensor 0 is read before the begin of spatial axis 1"),
+        ((2, 3, 4, 6), {"crop": [3, 1]}, "axis 1 of tensor 0 has 3 elements, but 4 are read"),
+        ((2, 3, 4, 6), {"strides": [2, 0]}, "must be positive"),
+    ],
+)
+def test_tensors_that_lack_what_is_read_are_refused(second: Sequence[int], changed: Any, message: str) -> None:
+    with pytest.raises(TypeCheckError, match=message):
+        vmkit.compile(interleaved((2, 3, 4, 6), second, **changed))
+
+
+def test_tensors_of_unknown_sizes_are_compared_when_the_program_runs() -> None:
+    machine = vmkit.VirtualMachine(vmkit.compile(interleaved((2, relay.Any(), 4, 6), (2, relay.Any(), 4, 6))))
+    first = numbers(2, 5, 4, 6)
+    assert machine.run(first, first[:, :4].copy()).numpy().shape == (2, 9, 10, 2)
+    with pytest.raises(VMError, match="axis 1 of tensor 1 has fewer elements than are read"):
+        machine.run(first, first[:, :3].copy())

@@ -54,12 +54,18 @@ class InterleaveSubpixels:
         lists = (attrs.joined, attrs.crop, attrs.rest, *attrs.shifts)
         if any(len(each) != rank for each in lists) or any(len(f.shape) != rank + 2 for f in fields):
             raise TypeCheckError(f"strides has {rank} values: all attributes need as many, and tensors 2 axes more")
+        if min(*attrs.strides, int(attrs.groups)) < 1:
+            raise TypeCheckError(f"strides {list(attrs.strides)} and groups {attrs.groups} must be positive")
         count = prod(_phases(attrs, is_joined=False))
         if not len(fields) == len(attrs.shifts) == count:
             raise TypeCheckError(f"{count} tensors and shifts are needed, not {len(fields)} and {len(attrs.shifts)}")
         channels, phases = fields[0].shape[-1], prod(_phases(attrs, is_joined=True)) * int(attrs.groups)
         if isinstance(channels, int) and channels % phases:
             raise TypeCheckError(f"{channels} channels are not those of {phases} phases and groups")
+        for number, field in enumerate(fields):
+            for axis, (size, least) in enumerate(zip(field.shape, _least(attrs, number, fields[0].shape), strict=True)):
+                if isinstance(size, int) and isinstance(least, int) and size < least:
+                    raise TypeCheckError(f"axis {axis} of tensor {number} has {size} elements, but {least} are read")
         return TensorType(_shape(attrs, list(fields[0].shape)), fields[0].dtype)
 
     @staticmethod
@@ -71,6 +77,12 @@ class InterleaveSubpixels:
             if least > 0 and not isinstance(size, int):
                 message = f"spatial axis {axis} is shorter than {least}, so the result has no size"
                 context.require(size >= least, f"{context.operator}: {message}")
+        for number, value in enumerate(values):
+            sizes = context.shape(value)
+            for axis, (own, read) in enumerate(zip(sizes, _least(attrs, number, have), strict=True)):
+                if not dims.at_least(dims.sub(own, read), 0):
+                    message = f"axis {axis} of tensor {number} has fewer elements than are read"
+                    context.require(dims.as_expr(own) >= dims.as_expr(read), f"{context.operator}: {message}")
         shape = _shape(attrs, have)
         made = dims.floordiv(shape[-1], int(attrs.groups))
         return indexed(context, shape, lambda at, tensors, of: _element(attrs, of[0], at, tensors), values, [made])
@@ -79,6 +91,29 @@ class InterleaveSubpixels:
 def _phases(attrs: InterleaveSubpixelsAttrs, *, is_joined: bool) -> list[int]:
     """Return the strides of the axes whose phases are joined, or are not."""
     return [int(s) for s, joined in zip(attrs.strides, attrs.joined, strict=True) if bool(joined) == is_joined]
+
+
+def _least(attrs: InterleaveSubpixelsAttrs, number: int, first: Sequence[Dim]) -> list[Dim]:
+    """Return how many elements of each axis of a tensor are read, given the shape of the first tensor.
+
+    Raises
+    ------
+    TypeCheckError
+        If elements before an axis' begin are read.
+    """
+    batch, *sizes, channels = first
+    phase, least, shifts = number, list[Dim](), attrs.shifts[number]
+    for axis in reversed(range(len(sizes))):
+        stride, crop, shift = (int(each[axis]) for each in (attrs.strides, attrs.crop, shifts))
+        before, own = crop, 0  # of a joined axis all phases are in the tensor
+        if not attrs.joined[axis]:
+            phase, own = divmod(phase, stride)
+            before = crop + stride - 1 - own
+        if before // stride + shift < 0:
+            raise TypeCheckError(f"tensor {number} is read before the begin of spatial axis {axis}")
+        last = (crop - int(attrs.rest[axis]) - 1 - own) // stride + shift
+        least.append(dims.add(sizes[axis], last + 1))
+    return [batch, *reversed(least), channels]
 
 
 def _shape(attrs: InterleaveSubpixelsAttrs, data: Sequence[Dim]) -> list[Dim]:
