@@ -111,3 +111,15 @@ def test_a_process_that_wants_none_has_none() -> None:
 {_COMPILED}print(json.dumps([hasattr(tvm.tirx, "cuda"), are_in(), tvm.target.Target("cuda").kind.name, are_in()]))
 """
     assert told_by(code) == [False, False, "cuda", False]
+
+
+def test_what_others_put_in_the_place_of_something_watched_stays() -> None:
+    """As targets of the old form have it, which scripts install before they ask for a GPU."""
+    code = f"""{_COMPILED}make = tvm.target.Target.__init__
+def own(self, target, host=None): make(self, 'llvm' if target == 'mine' else target, host)
+tvm.target.Target.__init__ = own
+tvm.target.Target('cuda')
+assert are_in() and tvm.target.Target.__init__ is own
+print(json.dumps(tvm.target.Target('mine').kind.name))
+"""
+    assert told_by(code) == "llvm"

@@ -157,10 +157,19 @@ def _call(name: str, *args: Any) -> Any:
 
 
 def _replace(owner: Any, name: str, change: Callable[[Any], Any]) -> None:
-    """Put something in the place of an attribute until the backends are there; one that is missing counts as None."""
+    """Put something in the place of an attribute until the backends are there; one that is missing counts as None.
+
+    What others have put there meanwhile, which may call it, stays.
+    """
     had, old = name in vars(owner), vars(owner).get(name)
-    setattr(owner, name, change(old))
-    _undo.append(lambda: setattr(owner, name, old) if had else delattr(owner, name))
+    made = change(old)
+    setattr(owner, name, made)
+
+    def undo() -> None:
+        if vars(owner).get(name) is made:
+            setattr(owner, name, old) if had else delattr(owner, name)
+
+    _undo.append(undo)
 
 
 def _watch_module(module: ModuleType, names: Sequence[str]) -> None:
