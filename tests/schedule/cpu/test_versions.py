@@ -95,7 +95,7 @@ def test_a_layer_has_its_values_at_every_width(channels: int, groups: int, targe
 
 
 def test_what_all_versions_begin_with_stands_before_them_once() -> None:
-    x, weight = relay.var("x", shape=(1, 5, n, 8)), relay.const(normal(3, 3, 8, 32))
+    x, weight = relay.var("x", shape=(1, 5, n, 4)), relay.const(normal(3, 3, 4, 32))
     layer = relay.nn.conv2d(x, weight, data_layout="NHWC", kernel_layout="HWIO", padding=(1, 1))
     target = canonical_target("llvm -mcpu=rocketlake").primary
     mod = rules.schedule_kernels(fused_kernels(relay.Function([x], layer), target), target)
