@@ -252,5 +252,6 @@ def test_every_operator_compiles_for_cuda(name: str, dynamic: bool) -> None:
     given = Given(dynamic)
     body = SAMPLES[name](given)
     function = relay.Function(given.params, body.astuple() if hasattr(body, "astuple") else body)
-    assert all(launch_problem(f, TARGET) is None for f in scheduled(function).kernels.values())
+    kernels = [f for f in scheduled(function).kernels.values() if not f.attrs.get("tirx.is_host_func")]
+    assert all(launch_problem(f, TARGET) is None for f in kernels)
     assert vmkit.compile(function, target="cuda -arch=sm_80").device_kind == "cuda"
