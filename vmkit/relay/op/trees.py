@@ -7,6 +7,7 @@ down each. Rows go in blocks, so that eight trees stay in the cache for all rows
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvm import relax, tirx
@@ -84,6 +85,7 @@ class TreeEnsemble:
             raise TypeCheckError(f"at_once is {attrs.at_once}; it is 1, 2, 4 or 8")
         if isinstance(rows.shape[1], int) and rows.shape[1] < attrs.features:
             raise TypeCheckError(f"the trees read feature {attrs.features - 1}; data has {rows.shape[1]} features")
+        _require_tables(attrs, tables)
         return TensorType([rows.shape[0], attrs.targets], rows.dtype)
 
     @staticmethod
@@ -93,6 +95,30 @@ class TreeEnsemble:
         if not isinstance(features, int):
             context.require(dims.as_expr(features) >= attrs.features, message.replace("{actual}", "fewer"))
         return loops(context, [([count, attrs.targets], str(data.ty.dtype))], _Walk(attrs), data, *tables)
+
+
+def _require_tables(attrs: TreeEnsembleAttrs, tables: Sequence[Type]) -> None:
+    """Check that the tables have the sizes that they tell of each other, as far as these are known."""
+    nodes, thresholds, roots, steps, leaves, _, weights = (list(require_tensor(table).shape) for table in tables)
+    ranks = [len(table) for table in (nodes, thresholds, roots, steps, leaves, weights)]
+    if ranks != [2, 1, 1, 1, 2, 1]:
+        names = "nodes, thresholds, roots, steps, leaves and weights"
+        raise TypeCheckError(f"{names} have {ranks} dimensions, expected [2, 1, 1, 1, 2, 1]")
+    together = LANES // int(attrs.at_once)
+    groups = roots[0] // together if isinstance(roots[0], int) else steps[0]
+    if isinstance(roots[0], int) and roots[0] % together:
+        raise TypeCheckError(f"there are {roots[0]} roots, expected a multiple of {together}: LANES / at_once")
+    wanted = {
+        "nodes, second": (nodes[1], 3),
+        "thresholds": (thresholds[0], nodes[0]),
+        "steps": (steps[0], groups),
+        "leaves, second": (leaves[1], 2),
+        # Of one target every node has a weight of its own, in its place.
+        **({"weights": (weights[0], nodes[0])} if attrs.targets == 1 else {"leaves, first": (leaves[0], nodes[0])}),
+    }
+    for name, (have, need) in wanted.items():
+        if isinstance(have, int) and isinstance(need, int) and have != need:
+            raise TypeCheckError(f"the table of trees has {have} elements along {name}, expected {need}")
 
 
 # What a result is before the first leaf, and with one more; None where no leaf was reached stands for 0.
