@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from math import isinf
 from typing import Any
 
+import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import Range
@@ -26,6 +27,7 @@ __all__ = [
     "extent",
     "is_empty",
     "is_reduction",
+    "keep_on_stack",
     "kernel_blocks",
     "loops_of_results",
     "partial_results",
@@ -34,6 +36,8 @@ __all__ = [
     "unmarked",
     "with_fields",
 ]
+
+_STACK = 8192  # bytes of a line that are kept on the stack
 
 # Of a block.
 _FIELDS = ("iter_vars", "reads", "writes", "name_hint", "body", "init", "alloc_buffers", "match_buffers", "annotations")
@@ -62,6 +66,17 @@ def static_size(schedule: s_tir.Schedule, loops: list[Loop]) -> int:
         known_size = extent(schedule, loop)
         size *= 1 if known_size is None else known_size
     return size
+
+
+def keep_on_stack(schedule: s_tir.Schedule, block: Block, loops: list[Loop]) -> None:
+    """Keep what a block makes of a line on the stack if it fits; the loops go along the line.
+
+    Within a loop that is shared, other memory is asked for in each step.
+    """
+    is_known = all(extent(schedule, loop) is not None for loop in loops)
+    bits = tvm.DataType(str(schedule.get(block).writes[0].source.ty.dtype)).bits
+    if is_known and static_size(schedule, loops) * bits <= _STACK * 8:
+        schedule.set_scope(block, 0, "local")
 
 
 def is_empty(schedule: s_tir.Schedule) -> bool:

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import tvm
 from tvm import s_tir
 from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ..._tvm import unchecked_schedule
 from ...target.processor import processor_of
-from ..blocks import Block, Loop, extent, kernel_blocks, static_size
+from ..blocks import Loop, extent, keep_on_stack, kernel_blocks, static_size
 from ..expressions import known
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
@@ -24,8 +23,6 @@ from .line_stages import LINES, PADDED, RESULTS, Window, window_of
 from .overlap import tiles_of_any
 
 __all__ = ["RULE", "Decisions"]
-
-_STACK = 8192  # bytes of a line that are kept on the stack
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     blocks = {sch.get(block).name_hint: block for block in kernel_blocks(sch)}
     for name in (LINES, PADDED):
         if name in blocks:
-            _keep_on_stack(sch, blocks[name])
+            keep_on_stack(sch, blocks[name], sch.get_loops(blocks[name])[count : count + 1])
     lines, steps = blocks.get(LINES), list[Loop]()
     if lines is not None:
         place, *steps = sch.get_loops(lines)[count:]
@@ -102,14 +99,6 @@ def _is_plain(window: Window) -> bool:
         return False
     is_known = all(known(v.dom.extent) for v in (*window.lines, window.last))
     return is_known and (known(window.along.dom.extent) or 0) <= window.step
-
-
-def _keep_on_stack(sch: s_tir.Schedule, block: Block) -> None:
-    """Keep a line on the stack if it fits: within a loop that is shared, memory is asked for in each step."""
-    buffer = sch.get(block).writes[0].source
-    width, bits = known(buffer.ty.shape[-1]), tvm.DataType(str(buffer.ty.dtype)).bits
-    if width is not None and width * bits <= _STACK * 8:
-        sch.set_scope(block, 0, "local")
 
 
 def _lanes(window: Window, target: Target) -> list[int]:

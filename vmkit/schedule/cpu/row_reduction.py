@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import tvm
 from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ...target.processor import processor_of
-from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, partial_results, static_size
+from ..blocks import Block, Loop, extent, is_reduction, keep_on_stack, kernel_blocks, partial_results, static_size
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
 from .in_place import earlier_result, in_place_of
@@ -27,7 +26,6 @@ __all__ = ["RULE", "Decisions"]
 
 _LONG = 16  # vectors of a row from which several vectors of partial sums pay
 _FEW = 4  # partial sums that are added one by one
-_STACK = 8192  # bytes of a row that are kept on the stack
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     width = sch.get(sch.get_loops(last)[-1]).extent
     if earlier is None:
         for block in maps[:-1]:
-            _keep_on_stack(sch, block, kernel)
+            keep_on_stack(sch, block, sch.get_loops(block)[kernel.outer :])
     stage = _summed_stage(sch, kernel.blocks, maps)
     # Sums behind a stage's vectors wait for nothing, and more of them would take its registers.
     sums = [decisions.lanes if stage is not None and _same(sch, b, [stage[1]]) else decisions.sums for b in reductions]
@@ -137,15 +135,6 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
         at = next(at for at, block in enumerate(reductions) if _same(sch, block, [stage[1]]))
         made = joined(sch, stage[0], partials[at], decisions.lanes)
     return made if earlier is None else in_place_of(made or sch, *earlier)
-
-
-def _keep_on_stack(sch: s_tir.Schedule, block: Block, kernel: _Kernel) -> None:
-    """Keep a row of a stage on the stack if it fits: within a loop that is shared, memory is asked for in each step."""
-    loops = sch.get_loops(block)[kernel.outer :]
-    is_known = all(extent(sch, loop) is not None for loop in loops)
-    bits = tvm.DataType(str(sch.get(block).writes[0].source.ty.dtype)).bits
-    if is_known and static_size(sch, loops) * bits <= _STACK * 8:
-        sch.set_scope(block, 0, "local")
 
 
 def _summed_stage(sch: s_tir.Schedule, blocks: list[Block], maps: list[Block]) -> tuple[Block, Block] | None:
