@@ -8,7 +8,7 @@ from tvm import relax, tirx
 
 from ...errors import TypeCheckError
 from ...values.element_types import small_integer_bits
-from ..ir.types import TensorType, Type
+from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, Bool, DType, attrs_node
 from .broadcast import broadcast_lowering, broadcast_shapes
 from .elementwise import require_tensor
@@ -57,12 +57,9 @@ class Quantized:
 
     @staticmethod
     def relation(attrs: QuantizedAttrs, data: Type, zero_point: Type) -> Type:
-        number, zero = require_tensor(data), require_tensor(zero_point, "zero_point")
         if attrs.dtype not in QUANTIZED:
             raise TypeCheckError(f"numbers are quantised to {', '.join(QUANTIZED)}, not to {attrs.dtype}")
-        if number.dtype != "float32" or zero.dtype != attrs.dtype:
-            raise TypeCheckError(f"the input must be float32 and the zero point {attrs.dtype}, not {number} and {zero}")
-        return TensorType(broadcast_shapes(list(number.shape), list(zero.shape)), attrs.dtype)
+        return TensorType(_shape(attrs.dtype, data, zero_point), attrs.dtype)
 
     @staticmethod
     def lower(context: LowerContext, attrs: QuantizedAttrs, data: relax.Expr, zero_point: relax.Expr) -> relax.Expr:
@@ -96,12 +93,9 @@ class Rounded:
 
     @staticmethod
     def relation(attrs: RoundedAttrs, data: Type, zero_point: Type) -> Type:
-        number, zero = require_tensor(data), require_tensor(zero_point, "zero_point")
         if attrs.dtype not in _INTEGERS:
             raise TypeCheckError(f"numbers are rounded to the range of {', '.join(_INTEGERS)}, not of {attrs.dtype}")
-        if number.dtype != "float32" or zero.dtype != attrs.dtype:
-            raise TypeCheckError(f"the input must be float32 and the zero point {attrs.dtype}, not {number} and {zero}")
-        return TensorType(broadcast_shapes(list(number.shape), list(zero.shape)), "float32")
+        return TensorType(_shape(attrs.dtype, data, zero_point), "float32")
 
     @staticmethod
     def lower(context: LowerContext, attrs: RoundedAttrs, data: relax.Expr, zero_point: relax.Expr) -> relax.Expr:
@@ -109,6 +103,14 @@ class Rounded:
             return _rounded(number, zero, *integer_range(attrs.dtype))
 
         return broadcast_lowering(context, combine, data, zero_point)
+
+
+def _shape(dtype: str, data: Type, zero_point: Type) -> list[Dim]:
+    """Return the shape of numbers quantised to a data type, by a zero point of that type."""
+    number, zero = require_tensor(data), require_tensor(zero_point, "zero_point")
+    if number.dtype != "float32" or zero.dtype != dtype:
+        raise TypeCheckError(f"the input must be float32 and the zero point {dtype}, not {number} and {zero}")
+    return broadcast_shapes(list(number.shape), list(zero.shape))
 
 
 def _limited(number: tirx.Expr, zero: tirx.Expr, low: int, high: int) -> tirx.Expr:
