@@ -19,6 +19,7 @@ from tvm_ffi.libinfo import find_libtvm_ffi
 __all__ = [
     "DEVICE_NAMES",
     "DEVICE_TYPES",
+    "RAISED_IN_PYTHON",
     "THREAD_LIMIT_ADDRESS",
     "CObject",
     "ObjectConvertible",
@@ -125,8 +126,23 @@ def declare_packed(name: str, function: Callable[[int, int, int, int], int]) -> 
 
 def fail_packed(message: bytes) -> int:
     """Set the RuntimeError that a function of :func:`declare_packed` ends with; return what it returns then."""
-    _C_INTERFACE.TVMFFIErrorSetRaisedFromCStr(b"RuntimeError", message)
+    handle = _error(b"RuntimeError", message)
+    _C_INTERFACE.TVMFFIErrorSetRaised(handle)
+    _C_INTERFACE.TVMFFIObjectDecRef(handle)
     return -1
+
+
+def _error(kind: bytes, message: bytes) -> ctypes.c_void_p:
+    """Return a new error of tvm-ffi, without a backtrace: a process' first reads the symbols of TVM, in 0.2 s."""
+    handle = ctypes.c_void_p()
+    parts = [ctypes.byref(_Bytes(text, len(text))) for text in (kind, message, b"")]
+    if _C_INTERFACE.TVMFFIErrorCreate(*parts, ctypes.byref(handle)):
+        raise MemoryError
+    return handle
+
+
+RAISED_IN_PYTHON = cast(int, _error(b"EnvErrorAlreadySet", b"").value)
+"""The address of the error which says that what is to be raised is set in Python."""
 
 
 def allocate_storage(*args: Any) -> tvm_ffi.Object:
