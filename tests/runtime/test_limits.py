@@ -18,6 +18,7 @@ import tvm
 
 import vmkit
 from vmkit import relay
+from vmkit._tvm import running
 from vmkit.errors import OptionError, VMError
 from vmkit.executable.executable import Executable
 from vmkit.relay.loops import while_loop
@@ -259,7 +260,7 @@ def test_a_kernel_loop_is_cancelled_and_the_next_call_is_not(kernel_loop: Execut
     later(machine.cancel)
     with soon(), pytest.raises(VMError, match=r"^the call was cancelled$"):
         machine.run(ENDLESS, ROWS)
-    result = machine._instance.loops
+    result = machine._instance.state
     assert result is not None
     with soon():
         while result.flag[0]:
@@ -279,3 +280,48 @@ def test_a_kernel_loop_runs_on_a_machine_without_vmkit(kernel_loop: Executable) 
     machine = tvm.relax.VirtualMachine(kernel_loop.runnable(), tvm.cpu())
     given = [tvm.runtime.tensor(each) for each in (np.array(100_000, "int32"), ROWS)]
     np.testing.assert_array_equal(machine["main"](*given).numpy(), ROWS + 100_000)
+
+
+@pytest.fixture(scope="module", params=[1024, relay.Any()], ids=["known sizes", "unknown sizes"])
+def chain(request: pytest.FixtureRequest) -> Executable:
+    """Return a program without loops that runs for seconds, in one kernel group."""
+    x, y = relay.var("x", shape=(request.param, 1024)), relay.var("y", shape=(1024, 1024))
+    value = x
+    for _ in range(60):
+        value = relay.nn.softmax(relay.nn.dense(value, y))
+    return vmkit.compile(relay.Function([x, y], value), "native")
+
+
+MATRIX = np.zeros((1024, 1024), "float32")
+
+
+def test_a_long_chain_of_kernels_is_cancelled_and_takes_no_longer_than_its_timeout(chain: Executable) -> None:
+    machine = vmkit.VirtualMachine(chain, "cpu", num_threads=1)
+    later(machine.cancel)
+    with pytest.raises(VMError, match=r"^the call was cancelled$"):
+        machine.run(MATRIX, MATRIX)
+    limited = vmkit.VirtualMachine(chain, "cpu", num_threads=1, timeout=0.2)
+    with pytest.raises(VMError, match=r"^the call took longer than the timeout of 0\.2 s$"):
+        limited.run(MATRIX, MATRIX)
+    np.testing.assert_allclose(machine.run(MATRIX[:1].repeat(1024, 0), MATRIX).numpy(), MATRIX + 1 / 1024, rtol=1e-5)
+
+
+def test_handlers_of_signals_run_while_a_long_chain_of_kernels_does(chain: Executable) -> None:
+    machine = vmkit.VirtualMachine(chain, "cpu", num_threads=1)
+    was_running: list[bool] = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: was_running.append(machine._instance.lock._is_owned()))  # type: ignore[attr-defined]
+    try:
+        later(lambda: os.kill(os.getpid(), signal.SIGUSR1))
+        result = machine.run(MATRIX, MATRIX)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert was_running == [True]
+    np.testing.assert_allclose(result.numpy(), MATRIX + 1 / 1024, rtol=1e-5)
+
+
+def test_errors_that_end_a_call_read_no_symbols() -> None:
+    """A backtrace of TVM's takes a fifth of a second, the first time."""
+    running.declare_packed("vmkit.test.fails", lambda *_: running.fail_packed(b"no"))
+    with pytest.raises(RuntimeError, match=r"^no$") as caught:
+        tvm.get_global_func("vmkit.test.fails")()
+    assert caught.value.__tvm_ffi_error__.backtrace == ""

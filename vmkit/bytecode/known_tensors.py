@@ -6,15 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..values.kernel_needs import LOOP_STATE, KnownTensor
+from ..values.kernel_needs import RUN_STATE, KnownTensor
 from .instructions import Arg, ArgKind
 
 if TYPE_CHECKING:
     from .program import Program
 
-__all__ = ["allocated_tensor", "constant_tensor", "is_loop_state"]
+__all__ = ["allocated_tensor", "constant_tensor", "is_run_state"]
 
-_STATE = KnownTensor((0, 64, 1), (len(LOOP_STATE) // 8,))
+_STATE = KnownTensor((0, 64, 1), (len(RUN_STATE) // 8,))
 
 
 def allocated_tensor(program: Program, args: Sequence[Arg]) -> KnownTensor | None:
@@ -39,8 +39,8 @@ def constant_tensor(program: Program, position: int) -> KnownTensor | None:
         return None
 
 
-def is_loop_state(program: Program, arg: Arg) -> bool:
-    """Say whether an argument is the constant that kernel loops look at."""
+def is_run_state(program: Program, arg: Arg) -> bool:
+    """Say whether an argument is the constant that kernel groups look at, to know whether to go on."""
     constant = program.constants[arg.value] if arg.kind == ArgKind.CONSTANT else None
     is_state = getattr(constant, "known", None) == _STATE
-    return is_state and bytes(getattr(constant, "data", b"")) == LOOP_STATE
+    return is_state and bytes(getattr(constant, "data", b"")) == RUN_STATE

@@ -18,7 +18,7 @@ from .._dataclasses import dataclass
 from ..values.kernel_needs import STATE, KnownTensor, Need
 from . import builtins
 from .instructions import VM_REGISTER, VOID_REGISTER, Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Ret
-from .known_tensors import allocated_tensor, constant_tensor, is_loop_state
+from .known_tensors import allocated_tensor, constant_tensor, is_run_state
 
 if TYPE_CHECKING:
     from .program import Program, VMFunction
@@ -238,8 +238,8 @@ class _Following:
         if len(args) < len(needs):
             return f"{name} takes {len(needs)} arguments or more, {len(args)} are given"
         for at, need in enumerate(needs):
-            if need == STATE and not is_loop_state(self.program, args[at]):
-                return f"argument {at} of {name} is not the constant that is the state of loops"
+            if need == STATE and not is_run_state(self.program, args[at]):
+                return f"argument {at} of {name} is not the constant that is the state of runs"
             found = self._kind(args[at], state) if isinstance(need, KnownTensor) else need
             if found != need:
                 return f"argument {at} of {name} is {_shown(found)}, expected {_shown(need)}"

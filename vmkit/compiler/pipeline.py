@@ -47,6 +47,7 @@ from ..relax.views import copies_of_given_values, legalizations, views_of_reshap
 from ..relay.transform.pass_options import FILL_SPAN
 from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
+from ..target.llvm import operating_system
 from ..tophub.choosing import choose
 from .all_cores import cores_to_use, on_all_cores
 from .instructions import check_instructions
@@ -188,8 +189,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
         own_storage_of_branches(),
         transform.RemovePurityChecking(),
         transform.LowerAllocTensor(),
-        # Parts of groups are functions that only LLVM's code can call.
-        *([group_kernels()] if target.kind.name == "llvm" and options.runs("GroupKernels", 1) else []),
+        *_grouping(target, options),
         transform.KillAfterLastUse(),
         transform.LowerRuntimeBuiltin(),
         transform.ComputePrimValue(),
@@ -207,6 +207,13 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
 
 
 @large_sizes_named(lambda code, *_, **__: code.kernels)
+def _grouping(target: Target, options: CompilerOptions) -> list[tvm.transform.Pass]:
+    """Return what makes groups of kernels, whose parts are functions that only LLVM's code can call."""
+    if target.kind.name != "llvm" or not options.runs("GroupKernels", 1):
+        return []
+    return [group_kernels(operating_system(str(target.attrs["mtriple"])))]
+
+
 def link(
     code: Bytecode, target: Target, modules: Sequence[tvm.runtime.Module] = (), kept: Kernels | None = None
 ) -> tvm.runtime.Module | Parts:

@@ -17,8 +17,8 @@ from ..stack import MACHINE_STACK_BYTES, DeepThread
 from ..values.conversion import Release, holds_adt
 from ..values.texts import Texts, open_call
 from .failures import explain_failure, useful_line
-from .limits import CANCELLED, Limits, LoopState, Stopper
-from .polling import FLAG, LOOPS
+from .limits import CANCELLED, Limits, RunState, Stopper
+from .polling import FLAG, STATE
 from .stack_guard import guard_this_thread
 from .start import started
 from .threads import call_with_threads
@@ -67,10 +67,10 @@ class Instance:
         self.num_threads = num_threads
         # TVM's VM is one stack of frames: calls take turns.
         self.lock = threading.RLock()
-        # What ends its kernel loops, if it has some, and runs of a program that can be ended anywhere.
-        has_loops, is_polled = map(self.module.implements_function, (LOOPS, FLAG))
-        self.loops = LoopState(self.module[LOOPS](), self.lock) if has_loops else None
-        self.stopper = Stopper(self.module[FLAG](), self.limits.timeout, self.loops) if is_polled else None
+        # What ends its long kernel groups, if it has some, and runs of a program that can be ended anywhere.
+        has_state, is_polled = map(self.module.implements_function, (STATE, FLAG))
+        self.state = RunState(self.module[STATE](), self.lock) if has_state else None
+        self.stopper = Stopper(self.module[FLAG](), self.limits.timeout, self.state) if is_polled else None
         self.deep: DeepThread | None = None
         # The texts of the program's constants and those that come again in its calls, if it has strings at all.
         constants = executable.info.texts
@@ -131,7 +131,7 @@ class Instance:
 
     def cancel(self) -> None:
         """End the call that runs now, and those that wait, where the program looks whether to go on."""
-        ends = self.stopper or self.loops
+        ends = self.stopper or self.state
         if ends is not None:
             ends.cancel()
 

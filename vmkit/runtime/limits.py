@@ -15,13 +15,13 @@ import numpy as np
 from tvm.runtime import Tensor
 
 from .._dataclasses import dataclass
-from .._tvm.running import declare_packed, fail_packed
+from .._tvm.running import RAISED_IN_PYTHON, declare_packed, fail_packed
 from ..errors import OptionError, VMError
 from ..stack import DeepThread, checked_stack
-from ..values.kernel_needs import LOOP_BYTES, POLL
+from ..values.kernel_needs import LOOK_BYTES, POLL
 from .memory_limit import Budget, checked_memory
 
-__all__ = ["CANCELLED", "Limits", "LoopState", "Stopper", "checked_timeout", "is_of_tvm"]
+__all__ = ["CANCELLED", "Limits", "RunState", "Stopper", "checked_timeout", "is_of_tvm"]
 
 T = TypeVar("T")
 
@@ -79,26 +79,26 @@ class _Run:
         self.reason: str | None = None
 
 
-class LoopState:
-    """Ends the kernel loops of one machine's program, which are asked from time to time whether to go on.
+class RunState:
+    """Ends the kernel groups and loops of one machine's program, which ask from time to time whether to go on.
 
     Parameters
     ----------
     state
-        What the loops look at.
+        What they look at.
     lock
         What calls of the machine hold.
 
     Attributes
     ----------
     flag : array of one number
-        Whether the loops are to end.
+        Whether they are to end.
     """
 
     def __init__(self, state: Tensor, lock: threading.RLock) -> None:
         # The view keeps the tensor alive.
         view = np.from_dlpack(state)
-        view[:] = (LOOP_BYTES, 0, 0)
+        view[:] = (LOOK_BYTES, 0, RAISED_IN_PYTHON, _main_thread(), 0, 0, 0, 0)
         self.flag = view[1:2]
         self._lock = lock
 
@@ -116,6 +116,12 @@ class LoopState:
             self.flag[0] = 0
 
 
+def _main_thread() -> int:
+    """Return the thread that Python's handlers of signals run on, as ``pthread_self`` has it, as an int64."""
+    ident = threading.main_thread().ident or 0
+    return ident - (1 << 64) if ident >> 63 else ident
+
+
 class Stopper:
     """Ends the runs of one machine, of which one goes on at a time.
 
@@ -125,14 +131,14 @@ class Stopper:
         The flag of the machine's program.
     timeout
         How long a run may take, in seconds; None for any time.
-    loops
-        What the program's kernel loops look at, if it has some.
+    state
+        What the program's kernel groups look at, if there is something.
     """
 
-    def __init__(self, flag: Tensor, timeout: float | None, loops: LoopState | None = None) -> None:
+    def __init__(self, flag: Tensor, timeout: float | None, state: RunState | None = None) -> None:
         # The view keeps the tensor alive.
         own = np.from_dlpack(flag).view("uint8").reshape(1)
-        self._flags = [own] if loops is None else [own, loops.flag]
+        self._flags = [own] if state is None else [own, state.flag]
         self._timeout = timeout
         self._current: _Run | None = None
         # Runs that have not ended, those that wait for their turn too.

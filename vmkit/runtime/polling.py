@@ -3,8 +3,8 @@
 The flag is a constant of the program, a tensor of one element, which the VM's own ``read_if_cond`` reads: that takes no
 lock and some tens of nanoseconds. Only where it is set is a function of vmkit called, which says whether to go on.
 
-A loop that became one call of the VM (``kernel_loop``) looks by itself, at its own state; see
-:mod:`vmkit.values.kernel_needs`. It is stopped on whatever thread it runs.
+Long kernel groups, and loops that became one call of the VM (``kernel_loop``), look by themselves, at a state of their
+own; see :mod:`vmkit.values.kernel_needs`. They are stopped on whatever thread they run.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from dataclasses import replace
 
 from ..bytecode import Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Program, Ret, TensorConstant, VMFunction
 from ..bytecode.builtins import COPY, READ_IF_COND
-from ..bytecode.known_tensors import is_loop_state
+from ..bytecode.known_tensors import is_run_state
 from ..bytecode.program import VOID_REGISTER
 from ..bytecode.rewrite import JumpTo, edited, with_bodies, with_packed
 from ..values.kernel_needs import POLL
 
-__all__ = ["FLAG", "LOOPS", "POLL", "can_run_on", "polled", "with_loop_state"]
+__all__ = ["FLAG", "POLL", "STATE", "can_run_on", "polled", "with_run_state"]
 
 FLAG = "vmkit.flag"
 """The function of a program of :func:`polled` that returns its flag."""
 
-LOOPS = "vmkit.loops"
-"""The function of a program of :func:`with_loop_state` that returns the state of its kernel loops."""
+STATE = "vmkit.run_state"
+"""The function of a program of :func:`with_run_state` that returns the state which its kernel groups look at."""
 
 
 def can_run_on(program: Program) -> bool:
@@ -64,10 +64,10 @@ def polled(program: Program, *, kernels: bool) -> Program:
     return _giving(with_bodies(program, bodies), FLAG, copy, flag)
 
 
-def with_loop_state(program: Program) -> Program:
-    """Return a program whose kernel loops have one state, which the program gives; without them, as it is."""
+def with_run_state(program: Program) -> Program:
+    """Return a program whose kernel groups have one state, which the program gives; without one, as it is."""
     positions = range(len(program.constants))
-    is_state = [is_loop_state(program, Arg(ArgKind.CONSTANT, at)) for at in positions]
+    is_state = [is_run_state(program, Arg(ArgKind.CONSTANT, at)) for at in positions]
     if not any(is_state):
         return program
     first = Arg(ArgKind.CONSTANT, is_state.index(True))
@@ -80,7 +80,7 @@ def with_loop_state(program: Program) -> Program:
 
     program, copy = with_packed(program, COPY)
     program = replace(program, instructions=tuple(map(shared, program.instructions)))
-    return _giving(program, LOOPS, copy, first)
+    return _giving(program, STATE, copy, first)
 
 
 def _is_place(one: Instruction, program: Program, kernels: bool) -> bool:

@@ -23,7 +23,7 @@ from ..target.devices import device as one_device
 from .failures import useful_line
 from .limits import Limits
 from .memory_limit import counted
-from .polling import can_run_on, polled, with_loop_state
+from .polling import can_run_on, polled, with_run_state
 from .stack_guard import guarded
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def started(
     """Return TVM's VM with an executable loaded, every kernel found and its weights passed to its functions.
 
     A program that may run for any time, or has a time, looks at a flag: it has the function :data:`.polling.FLAG` then.
-    One with kernel loops has :data:`.polling.LOOPS`.
+    One with long kernel groups or loops has :data:`.polling.STATE`.
 
     Raises
     ------
@@ -78,7 +78,7 @@ def started(
     # Flags of programs elsewhere would lie there, too.
     has_time = limits.timeout is not None
     if str(devices[0]).startswith("cpu"):
-        program = with_loop_state(program)
+        program = with_run_state(program)
         if has_time or can_run_on(program):
             program = polled(program, kernels=has_time)
     if limits.budget is not None:

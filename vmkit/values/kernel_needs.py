@@ -4,10 +4,19 @@ A group takes the memory that the program made for it as it is, without a look a
 stands in its library, which is code, and not in what a file says of it: a function that is called as the group is, with
 :data:`SUFFIX` at the end, hands the text of its needs to :data:`TELL`. Loading a file compares the bytecode with that.
 
-A loop counts down bytes in its *state*, a constant of the program that begins as :data:`LOOP_STATE`: a number so large
-that it is never reached, so that a machine without vmkit runs it, too. Ours puts :data:`LOOP_BYTES` there. Whenever so
-many are used up, the loop has the handlers of signals run, and calls :data:`POLL` if the machine wrote something behind
-the number.
+A long group, or a loop, counts down bytes in its *state*, a constant of the program that begins as :data:`RUN_STATE`:
+eight numbers, of which the first is so large that it is never used up, so that a machine without vmkit runs it, too.
+Ours puts :data:`LOOK_BYTES` there. Whenever so many are used up, the group looks at what the machine wrote behind it:
+
+====  ==================================================================================================
+1     whether :data:`POLL` is to be called
+2     the address of the error that says that one is set in Python, which handlers of signals may do: to
+      make an error of its own takes TVM a fifth of a second, the first time
+3     the thread that handlers of signals run on, as ``pthread_self`` has it; they take Python's lock, so
+      they are run there alone, and once in :data:`SIGNAL_SECONDS`
+4     when they were run last, in nanoseconds
+5, 6  seconds and nanoseconds of now
+====  ==================================================================================================
 """
 
 from __future__ import annotations
@@ -20,9 +29,10 @@ from .._dataclasses import dataclass
 from ..errors import ExecutableError
 
 __all__ = [
-    "LOOP_BYTES",
-    "LOOP_STATE",
+    "LOOK_BYTES",
     "POLL",
+    "RUN_STATE",
+    "SIGNAL_SECONDS",
     "STATE",
     "SUFFIX",
     "TELL",
@@ -38,11 +48,12 @@ SUFFIX = "_needs"
 TELL = "vmkit.kernel_needs"
 POLL = "vmkit.poll"
 """Called where a program is asked to end: it fails if that is so."""
-LOOP_STATE = b"vmkit.kernel_loop.state\0"
+RUN_STATE = b"vmkit.state_of_runs".ljust(64, b"\0")
 STATE = "state"
-"""What a loop needs in the place of its state: the constant, by which a machine finds it."""
-LOOP_BYTES = 1 << 23
-"""Bytes of tensors that a loop's kernels are given between two looks: a tenth of a millisecond to some ten of them."""
+"""What a group needs in the place of its state: the constant, by which a machine finds it."""
+LOOK_BYTES = 1 << 23
+"""Bytes of tensors that kernels are given between two looks: a tenth of a millisecond to some ten of them."""
+SIGNAL_SECONDS = 0.02
 
 
 _COMPLEX, _LAST_CODE = 5, 17  # DLPack's codes of data types: complex numbers, float4_e2m1fn

@@ -10,6 +10,7 @@ from tvm.script import tirx as T
 from tvm.sym import Analyzer
 
 from vmkit.relax.kernel_groups.functions import KernelCall, KernelGroup, group_function, kernel_call
+from vmkit.relax.kernel_groups.looks import run_state
 from vmkit.relax.kernel_groups.loop_functions import KernelLoop, Move, flag_part, loop_function, move_part
 from vmkit.relax.kernel_groups.needs import with_needs
 from vmkit.relax.kernel_groups.parts import CALLS_PARTS, as_part, parts_called, told_by_shapes
@@ -74,11 +75,11 @@ def group() -> KernelGroup:
     three = tirx.IntImm("int64", 3)
     calls = tuple(c for c in (call(x, three, inner), call(inner, three, y)) if c is not None)
     offset = {inner: tirx.IntImm("int64", 0)}
-    return KernelGroup(ir.GlobalVar("kernel_group"), calls, (x, y), frozenset([y]), {x: 0, y: 1}, offset, N * 16)
+    return KernelGroup(ir.GlobalVar("kernel_group"), calls, (x, y), frozenset([y]), {x: 0, y: 1}, offset, N * 16, None)
 
 
 def test_a_group_is_a_function_of_tensors_workspace_and_symbols() -> None:
-    made = group_function(group(), {KERNEL: "scaled_part"})
+    made = group_function(group(), {KERNEL: "scaled_part"}, "look")
     assert [param.name for param in made.params] == ["x", "y", "workspace", "rows"]
     assert names(made) == ["vmkit.part:scaled_part"] * 2
     assert list(made.attrs[CALLS_PARTS]) == ["scaled", "scaled"]
@@ -87,7 +88,7 @@ def test_a_group_is_a_function_of_tensors_workspace_and_symbols() -> None:
 def test_a_loop_copies_runs_and_copies_again() -> None:
     one = group()
     x, y = one.tensors
-    goes_on, state = tensor("goes_on", dtype="bool"), tensor("state", 3, dtype="int64")
+    goes_on, state = tensor("goes_on", dtype="bool"), run_state()
     size = tirx.IntImm("int64", 64)
     fields = {name: getattr(one, name) for name in ("name", "calls", "made", "position", "offset", "size")}
     fields["position"] = {**one.position, goes_on: 2, state: 3}
@@ -95,23 +96,23 @@ def test_a_loop_copies_runs_and_copies_again() -> None:
         **fields, tensors=(x, y, goes_on, state), head=1, condition=goes_on, goes_on=True,
         before=(Move(x, y, size),), after=(Move(y, x, size),), swaps=(), state=state,
     )  # fmt: skip
-    made = loop_function(loop, {KERNEL: "scaled"}, "move", "flag")
-    parts = [f"vmkit.part:{name}" for name in ("move", "scaled", "flag", "scaled", "move")]
-    assert names(made) == [parts[0], "TVMFFIEnvCheckSignals", *parts[1:]]
+    made = loop_function(loop, {KERNEL: "scaled"}, "move", "flag", "look")
+    parts = [f"vmkit.part:{name}" for name in ("move", "look", "scaled", "flag", "scaled", "move")]
+    assert names(made) == parts
 
 
 def test_a_group_tells_what_it_needs_of_memory_that_it_does_not_look_at() -> None:
     x, y = tensor("x", 3, 4), tensor("y", 3, 4)
     three = tirx.IntImm("int64", 3)
     calls = tuple(c for c in (call(x, three, y), call(y, three, y)) if c is not None)
-    one = KernelGroup(ir.GlobalVar("g"), calls, (x, y), frozenset([y]), {x: 0, y: 1}, {}, tirx.IntImm("int64", 0))
+    one = KernelGroup(ir.GlobalVar("g"), calls, (x, y), frozenset([y]), {x: 0, y: 1}, {}, tirx.IntImm("int64", 0), None)
     assert one.needs == [None, KnownTensor((2, 32, 1), (3, 4))]
-    functions = with_needs(tvm.IRModule({"g": group_function(one, {KERNEL: "scaled_part"})})).functions
+    functions = with_needs(tvm.IRModule({"g": group_function(one, {KERNEL: "scaled_part"}, "look")})).functions
     told = {str(f.attrs["global_symbol"]) for f in functions.values() if "global_symbol" in f.attrs}
     assert told == {"g_needs"}
     # Where extents are known only when the program runs, the group looks itself, as it does at the workspace.
     assert group().needs == [None, None]
-    params = group_function(group(), {KERNEL: "scaled_part"}).params
+    params = group_function(group(), {KERNEL: "scaled_part"}, "look").params
     shapes = [[getattr(dim, "name", None) or int(dim) for dim in param.ty.shape] for param in params[:3]]
     assert shapes == [["rows", 4], ["rows", 4], ["bytes"]]
 

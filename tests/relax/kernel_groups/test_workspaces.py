@@ -20,7 +20,9 @@ def group(name: str, needed: tirx.Expr | None) -> tuple[relax.VarBinding, Kernel
     inner = relax.Var("inner", relax.TensorType([1], "uint8"))
     offset = {} if needed is None else {inner: size(0)}
     call = KernelCall(ir.GlobalVar("kernel"), (), ())
-    made = KernelGroup(ir.GlobalVar(name), (call,), (), frozenset(), {}, offset, size(0) if needed is None else needed)
+    made = KernelGroup(
+        ir.GlobalVar(name), (call,), (), frozenset(), {}, offset, size(0) if needed is None else needed, None
+    )
     return relax.VarBinding(relax.Var(name, relax.TupleType([])), relax.Tuple([])), made
 
 

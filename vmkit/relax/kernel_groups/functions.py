@@ -13,8 +13,9 @@ from tvm.tirx.buffer import buffer_data, is_buffer_var
 from ..._dataclasses import dataclass
 from ...values.element_types import element_bytes
 from ...values.host_memory import ALIGNMENT
-from ...values.kernel_needs import KnownTensor, Need, needs_text
+from ...values.kernel_needs import STATE, KnownTensor, Need, needs_text
 from ..rewrite import substituted, variables_in
+from .looks import FEW_BYTES, bytes_used
 from .parts import CALLS_PARTS, call_part, told_by_shapes
 
 _DATA = 1  # what tvm_struct_get reads of a tensor: the address of its elements
@@ -28,7 +29,6 @@ __all__ = [
     "KernelGroup",
     "Operands",
     "attributes",
-    "bytes_of",
     "group_function",
     "kernel_call",
 ]
@@ -57,6 +57,11 @@ class KernelCall:
         """The arguments that are tensors."""
         return [arg for arg in self.args if isinstance(arg.ty, relax.TensorType)]
 
+    @property
+    def used(self) -> tirx.Expr:
+        """How many bytes the call counts for; see :mod:`.looks`."""
+        return bytes_used(self.tensors)
+
 
 @dataclass(frozen=True)
 class KernelGroup:
@@ -79,6 +84,8 @@ class KernelGroup:
         By argument of a call that is in the workspace: its first byte there.
     size
         Bytes of the workspace that the group needs; 0 if it needs none.
+    state
+        Which of `tensors` is what the group looks at to know whether to go on; None if it does not.
     """
 
     name: ir.GlobalVar
@@ -88,6 +95,7 @@ class KernelGroup:
     position: Mapping[relax.Expr, int]
     offset: Mapping[relax.Expr, tirx.Expr]
     size: tirx.Expr
+    state: relax.Expr | None
 
     def is_checked(self, tensor: relax.Expr) -> bool:
         """Say whether the function looks at a tensor's type and extents in each call."""
@@ -96,7 +104,10 @@ class KernelGroup:
     @property
     def needs(self) -> list[Need]:
         """What the tensors must be, by position; None for those that the function looks at."""
-        return [None if self.is_checked(tensor) else _known(tensor) for tensor in self.tensors]
+        return [
+            STATE if tensor is self.state else None if self.is_checked(tensor) else _known(tensor)
+            for tensor in self.tensors
+        ]
 
     @property
     def symbols(self) -> list[ir.Var]:
@@ -152,17 +163,25 @@ def _is_zero(expr: tirx.Expr) -> bool:
     return isinstance(expr, tirx.IntImm) and expr.value == 0
 
 
-def group_function(group: KernelGroup, parts: Mapping[ir.GlobalVar, str]) -> tirx.PrimFunc:
+def group_function(group: KernelGroup, parts: Mapping[ir.GlobalVar, str], look: str) -> tirx.PrimFunc:
     """Return the function of a group: of its tensors, of the workspace if it needs one, of its symbols.
 
     Parameters
     ----------
     parts
         The names of the kernels as parts.
+    look
+        The name of :func:`.looks.look_part`.
     """
     operands = Operands.of(group)
-    calls = [operands.call(call, parts) for call in group.calls]
-    return tirx.PrimFunc(operands.params, tirx.SeqStmt([*operands.checks, *calls]), attrs=attributes(group))
+    body, used = [*operands.checks], tirx.IntImm("int64", 0)
+    for call in group.calls:
+        body.append(operands.call(call, parts))
+        used = used + call.used
+        if not isinstance(used, tirx.IntImm) or used.value >= FEW_BYTES:
+            body += operands.look(group.state, used, look)
+            used = tirx.IntImm("int64", 0)
+    return tirx.PrimFunc(operands.params, tirx.SeqStmt(body), attrs=attributes(group))
 
 
 def attributes(group: KernelGroup) -> ir.DictAttrs:
@@ -220,13 +239,9 @@ class Operands:
         args = [self.address(a) if isinstance(a.ty, relax.TensorType) else self.renamed(a) for a in call.args]
         return call_part(parts[call.kernel], [*args, *map(self.renamed, call.sizes)])
 
-
-def bytes_of(tensor: relax.Expr) -> tirx.Expr:
-    """Return how many bytes a tensor of known shape has."""
-    size: tirx.Expr = tirx.IntImm("int64", element_bytes(str(tensor.ty.dtype)))
-    for dim in tensor.ty.shape.values:
-        size = size * dim
-    return size
+    def look(self, state: relax.Expr | None, used: tirx.Expr, look: str) -> list[tirx.Stmt]:
+        """Return the look whether to go on, by the part of that name, once so many bytes have been used."""
+        return [] if state is None else [call_part(look, [self.address(state), self.renamed(used)])]
 
 
 def _known(tensor: relax.Expr) -> KnownTensor:

@@ -19,7 +19,8 @@ from tvm.sym import Analyzer
 from ..._tvm import retyped
 from ..aliases import TENSOR, home_of, is_call, is_silent
 from ..rewrite import Reads, bindings_of, on_functions, variables_in, with_branches, with_functions
-from .functions import KernelCall, KernelGroup, bytes_of, group_function, kernel_call
+from .functions import KernelCall, KernelGroup, group_function, kernel_call
+from .looks import bytes_of, is_long, look_part, run_state
 from .loop_functions import KernelLoop, flag_part, loop_function, move_part
 from .loops import FoundLoop, find_loop
 from .parts import CALLS_PARTS, as_part
@@ -36,9 +37,12 @@ _ENOUGH_KERNELS = 8
 _ENOUGH_BYTES = 4 << 20
 
 
-def group_kernels() -> tvm.transform.Pass:
-    """Return the pass, to be run when memory is planned and before it is released, that makes groups of kernels."""
-    return tvm.transform.module_pass(lambda mod, _: _Grouping(mod).module(), opt_level=0, name="GroupKernels")
+def group_kernels(system: str) -> tvm.transform.Pass:
+    """Return the pass, to be run when memory is planned and before it is released, that makes groups of kernels.
+
+    They are for the operating `system` of that name; see :func:`.looks.look_part`.
+    """
+    return tvm.transform.module_pass(lambda mod, _: _Grouping(mod, system).module(), opt_level=0, name="GroupKernels")
 
 
 def kernels_of_groups(mod: tvm.IRModule) -> dict[str, list[str]]:
@@ -50,8 +54,8 @@ def kernels_of_groups(mod: tvm.IRModule) -> dict[str, list[str]]:
 class _Grouping:
     """What is known of a module while its kernels are grouped."""
 
-    def __init__(self, mod: tvm.IRModule) -> None:
-        self.mod = mod
+    def __init__(self, mod: tvm.IRModule, system: str) -> None:
+        self.mod, self.system = mod, system
         self.kernels = {v: f for v, f in mod.functions.items() if isinstance(f, tirx.PrimFunc)}
         self.names = {v.name_hint for v in mod.get_global_vars()}
         self.groups: list[KernelGroup] = []
@@ -69,21 +73,25 @@ class _Grouping:
             part = self.new_name(f"{gvar.name_hint}_part") if is_called else gvar
             made[part] = as_part(self.kernels[gvar])
             parts[gvar] = part.name_hint
-        made |= {g.name: group_function(g, parts) for g in self.groups if not isinstance(g, KernelLoop)}
-        return with_functions(result, made | self.loop_functions(parts))
+        look = self.new_name("look")
+        if any(group.state is not None for group in self.groups):
+            made[look] = look_part(self.system)
+        others = [group for group in self.groups if not isinstance(group, KernelLoop)]
+        made |= {group.name: group_function(group, parts, look.name_hint) for group in others}
+        return with_functions(result, made | self.loop_functions(parts, look.name_hint))
 
     def body(self, gvar: ir.GlobalVar, function: relax.Function) -> relax.SeqExpr:
         """Return the body of a function with its groups made calls."""
         found = find_loop(gvar, function, self.kernels, self.analyzer, self.new_name)
         return self.sequence(function.body, {}) if found is None else self.loop(found)
 
-    def loop_functions(self, parts: Mapping[ir.GlobalVar, str]) -> dict[ir.GlobalVar, tirx.PrimFunc]:
+    def loop_functions(self, parts: Mapping[ir.GlobalVar, str], look: str) -> dict[ir.GlobalVar, tirx.PrimFunc]:
         """Return the functions of the loops, and what they call beside kernels."""
         loops = [group for group in self.groups if isinstance(group, KernelLoop)]
         if not loops:
             return {}
         move, flag = self.new_name("move"), self.new_name("flag")
-        functions = {loop.name: loop_function(loop, parts, move.name_hint, flag.name_hint) for loop in loops}
+        functions = {loop.name: loop_function(loop, parts, move.name_hint, flag.name_hint, look) for loop in loops}
         return {move: move_part(), flag: flag_part()} | functions
 
     def loop(self, found: FoundLoop) -> relax.SeqExpr:
@@ -167,9 +175,12 @@ class _Grouping:
                 inner[arg] = silent[home].args[0]
         places, size = places_of({s: memory[s].args[0].values[0] for s in inner.values()}, self.analyzer)
         offset = {arg: places[storage] for arg, storage in inner.items()}
+        state = run_state() if is_long([call.used for call in ours]) else None
+        if state is not None:
+            position[state] = tensors.setdefault(state, len(tensors))
         made = frozenset(t for t in tensors if isinstance(t, ir.GenericConst) or is_call(memory.get(t), TENSOR))
         name = self.new_name("kernel_group")
-        group = KernelGroup(name, ours, tuple(tensors), made, position, offset, size)
+        group = KernelGroup(name, ours, tuple(tensors), made, position, offset, size, state)
         self.groups.append(group)
         return group
 

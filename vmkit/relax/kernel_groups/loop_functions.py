@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 from tvm import ir, relax, tirx
@@ -11,13 +11,10 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx.buffer import buffer_data
 
 from ..._dataclasses import dataclass
-from ...values.kernel_needs import LOOP_BYTES, POLL, STATE, Need
-from .functions import KernelCall, KernelGroup, Operands, attributes, bytes_of
+from .functions import KernelGroup, Operands, attributes
 from .parts import as_part, call_part
 
 __all__ = ["KernelLoop", "Move", "flag_part", "loop_function", "move_part"]
-
-_CALL_BYTES = 64  # that the call of a kernel counts for, whatever its tensors are
 
 
 @dataclass(frozen=True)
@@ -46,8 +43,6 @@ class KernelLoop(KernelGroup):
     swaps
         What every other iteration reads where it else writes, and the other way round, so that it need not be copied;
         each from where it is written first to where it is read first, which is where it belongs in the end.
-    state
-        By which the loop is stopped; see :mod:`vmkit.values.kernel_needs`.
     """
 
     head: int
@@ -56,13 +51,6 @@ class KernelLoop(KernelGroup):
     before: tuple[Move, ...]
     after: tuple[Move, ...]
     swaps: tuple[Move, ...]
-    state: relax.Expr
-
-    @property
-    def needs(self) -> list[Need]:
-        """What the tensors must be, by position; None for those that the function looks at."""
-        position = self.position[self.state]
-        return [STATE if at == position else need for at, need in enumerate(super().needs)]
 
 
 def move_part() -> tirx.PrimFunc:
@@ -88,15 +76,17 @@ def flag_part() -> tirx.PrimFunc:
     return as_part(ib.get())
 
 
-def loop_function(loop: KernelLoop, parts: Mapping[ir.GlobalVar, str], move: str, flag: str) -> tirx.PrimFunc:
+def loop_function(
+    loop: KernelLoop, parts: Mapping[ir.GlobalVar, str], move: str, flag: str, look: str
+) -> tirx.PrimFunc:
     """Return the function of a loop, of the parameters of a group's.
 
     Parameters
     ----------
     parts
         The names of the kernels as parts.
-    move, flag
-        The names of :func:`move_part` and :func:`flag_part`.
+    move, flag, look
+        The names of :func:`move_part`, :func:`flag_part` and :func:`.looks.look_part`.
     """
     own = Operands.of(loop)
     goes_on = tirx.decl_buffer((1,), "int32", "goes_on", layout=None)
@@ -114,9 +104,8 @@ def loop_function(loop: KernelLoop, parts: Mapping[ir.GlobalVar, str], move: str
         rest = _sequence([*calls[loop.head :], *moved(loop.after, at)])
         return [*checked, tirx.IfThenElse(goes_on[0] == one, rest, _sequence(end))]
 
-    state = own.params[loop.position[loop.state]]
-    used = _bytes_used(loop.calls, own) * tirx.IntImm("int64", 2 if loop.swaps else 1)
-    body = [*_look(state, used), *iteration(own, [])]
+    used = sum((call.used for call in loop.calls), tirx.IntImm("int64", 0)) * (2 if loop.swaps else 1)
+    body = [*own.look(loop.state, used, look), *iteration(own, [])]
     if loop.swaps:
         back = {here: there for m in loop.swaps for here, there in ((m.source, m.target), (m.target, m.source))}
         swapped = replace(own, address=lambda tensor: own.address(back.get(tensor, tensor)))
@@ -129,33 +118,6 @@ def loop_function(loop: KernelLoop, parts: Mapping[ir.GlobalVar, str], move: str
         tirx.While(goes_on[0] == one, _sequence(body)),
     ]
     return tirx.PrimFunc(own.params, tirx.SeqStmt(whole), attrs=attributes(loop))
-
-
-def _bytes_used(calls: Sequence[KernelCall], own: Operands) -> tirx.Expr:
-    """Return the bytes of the tensors that an iteration's kernels are given."""
-    used: tirx.Expr = tirx.IntImm("int64", _CALL_BYTES * len(calls))
-    for tensor in (tensor for call in calls for tensor in call.tensors):
-        used = used + own.renamed(bytes_of(tensor))
-    return used
-
-
-def _look(state: ir.Var, used: tirx.Expr) -> list[tirx.Stmt]:
-    """Return the statements that ask from time to time whether to go on.
-
-    Handlers of signals run in a function of tvm-ffi's C interface. What one raises is set in Python then, which an
-    error of this kind says. The function is given the address of the state so that LLVM takes others to change it.
-    """
-    zero = tirx.IntImm("int64", 0)
-    failed = tirx.call_extern("int32", "TVMFFIEnvCheckSignals", buffer_data(state))
-    ask = [
-        tirx.BufferStore(state, tirx.IntImm("int64", LOOP_BYTES), [0]),
-        tirx.AssertStmt(failed == 0, ir.StringImm("EnvErrorAlreadySet"), []),
-        tirx.IfThenElse(state[1] != zero, tirx.Evaluate(tirx.call_packed(POLL)), None),
-    ]
-    return [
-        tirx.BufferStore(state, state[0] - used, [0]),
-        tirx.IfThenElse(state[0] < zero, tirx.SeqStmt(ask), None),
-    ]
 
 
 def _sequence(statements: list[tirx.Stmt]) -> tirx.Stmt:

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-import numpy as np
 import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
 
 from ..._dataclasses import dataclass
 from ..._tvm import retyped
-from ...values.kernel_needs import LOOP_STATE
 from ..aliases import TENSOR, home_of, is_call, is_silent
 from ..rewrite import allocation, bindings_of, substituted, variables_in
-from .functions import KernelCall, bytes_of, kernel_call
+from .functions import KernelCall, kernel_call
+from .looks import bytes_of, run_state
 from .loop_functions import KernelLoop, Move
 from .workspaces import places_of
 
@@ -121,9 +120,9 @@ class _Iterations:
         tensors = list(dict.fromkeys([*self.after, *self.after.values(), *outside]))
         storages = {s: self.silent[s].args[0].values[0] for s in inner.values()}
         places, size = places_of({**storages, **staging}, self.analyzer)
-        made = {a for a in tensors if isinstance(a, ir.GenericConst)} | set(self.after.values())
-        state = relax.const(np.frombuffer(LOOP_STATE, "int64"), "int64")
+        state = run_state()
         tensors.append(state)
+        made = {a for a in tensors if isinstance(a, ir.GenericConst)} | set(self.after.values())
         loop = KernelLoop(
             name=new_name("kernel_loop"),
             calls=tuple(calls),

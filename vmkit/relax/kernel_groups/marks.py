@@ -12,6 +12,7 @@ from tvm import tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from ..rewrite import substituted, with_functions
+from .looks import IS_LOOK
 from .parts import CALLS_PARTS, part_called, told_by_shapes
 
 __all__ = ["MARK", "with_marks"]
@@ -26,7 +27,7 @@ def with_marks(mod: tvm.IRModule) -> tvm.IRModule:
 
     def marked(statement: tirx.Evaluate) -> tirx.Stmt:
         name = part_called(statement)
-        if name is None:
+        if name is None or IS_LOOK in kernels[name].attrs:
             return statement
         shapes, extents = _arguments(kernels[name], list(statement.value.args)[1:])
         mark = tirx.call_packed(MARK, name.removesuffix("_part"), shapes, *extents)
