@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 COMPILER_STACK_BYTES = 512 << 20
-MACHINE_STACK_BYTES = 2 << 30
+MACHINE_STACK_BYTES = 1 << 30
 SMALLEST_STACK_BYTES = 16 << 20
 _RECURSION_LIMIT = 1_000_000
 _EXIT_SECONDS = 5.0  # for which the end of the process waits for calls that were told to end
