@@ -14,7 +14,8 @@ import tvm
 from tvm.runtime import Tensor
 
 from ..errors import ExecutableError, suggest
-from . import Program, TensorConstant
+from . import Arg, ArgKind, Program, TensorConstant
+from .known_tensors import is_run_state
 from .placeholders import Placeholder, constant_of, large_constants, with_constants
 from .program import Constant
 
@@ -31,9 +32,11 @@ def late_names(program: Program) -> list[str]:
 def taken_out(program: Program, byte_limit: int) -> tuple[Program, dict[str, Tensor]]:
     """Return a program without its tensor constants of `byte_limit` bytes and more, and those by name.
 
-    Names are ``const_0``, ``const_1`` ... by position, as Relay's were.
+    Names are ``const_0``, ``const_1`` ... by position, as Relay's were. What kernel groups look at is no constant of
+    the model, and stays.
     """
-    large = large_constants(program, byte_limit)
+    found = large_constants(program, byte_limit).items()
+    large = {at: constant for at, constant in found if not is_run_state(program, Arg(ArgKind.CONSTANT, at))}
     texts = {
         at: _LATE.text({"name": f"const_{at}", "dtype": constant.dtype, "shape": constant.shape})
         for at, constant in large.items()
