@@ -141,6 +141,20 @@ def test_what_does_not_fit_is_refused_after_a_good_call_too(shape: tuple[int, ..
         machine.invoke_with_outputs("main", {"x": X.astype("float64")}, [tvm.runtime.empty((3, 16), "float32")])
     with pytest.raises(InputError, match="Number of outside output tensors"):
         machine.invoke_with_outputs("main", {"x": X}, [])
+    with pytest.raises(InputError, match=r"output 0 is given a ndarray, expected a Tensor, as tvm.runtime.empty"):
+        machine.invoke_with_outputs("main", {"x": X}, [np.empty((3, 16), "float32")])
+
+
+def test_what_is_no_tensor_is_not_written_into_one() -> None:
+    text = """#[version = "0.0.5"]
+    type Some { Some(float32) }
+    def @main(%x: float32) { (Some(%x), %x + 1f) }"""
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.fromtext(text), "llvm"))
+    given = tvm.runtime.empty((), "float32")
+    with pytest.raises(InputError, match="output 0 is no tensor, so nothing can be given that it is written into"):
+        machine.invoke_with_outputs("main", {"x": np.float32(2)}, [given, given])
+    machine.invoke_with_outputs("main", {"x": np.float32(2)}, [None, given])
+    assert given.numpy() == 3
 
 
 def test_results_of_branches_and_recursion_are_right(copies: list[Tensor]) -> None:

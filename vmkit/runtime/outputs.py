@@ -60,8 +60,11 @@ def copy_outputs(result: Result, targets: Targets) -> None:
 
 
 def _check_output(index: int, output: Result, target: Tensor) -> None:
-    if not isinstance(target, Tensor) or not isinstance(output, Tensor):
-        raise InputError(f"output {index}: expected a tensor to copy to and one to copy from, got {type(target)}")
+    if not isinstance(target, Tensor):
+        kind = type(target).__name__
+        raise InputError(f"output {index} is given a {kind}, expected a Tensor, as tvm.runtime.empty(shape, dtype) is")
+    if not isinstance(output, Tensor):
+        raise InputError(f"output {index} is no tensor, so nothing can be given that it is written into; pass None")
     inside, outside = tuple(output.shape), tuple(target.shape)
     if str(output.dtype) != str(target.dtype):
         what = "Data types mismatching for internal and external output tensors"
