@@ -28,7 +28,7 @@ class Names:
 
 
 @T.prim_func(s_tir=True)
-def twice(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):  # type: ignore[no-untyped-def]
+def twice(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):  # type: ignore[no-untyped-def, valid-type]
     for i in range(64):
         with T.sblock("twice"):
             v = T.axis.spatial(64, i)
@@ -66,7 +66,7 @@ def annotated(schedule: s_tir.Schedule, block: s_tir.SBlockRV) -> None:
 
 
 @T.prim_func(s_tir=True)
-def part_in_place(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):  # type: ignore[no-untyped-def]
+def part_in_place(x: T.Buffer((64,), "float32"), y: T.Buffer((64,), "float32")):  # type: ignore[no-untyped-def, valid-type]
     for i in range(8):
         with T.sblock("part"):
             v = T.axis.spatial(8, i)
