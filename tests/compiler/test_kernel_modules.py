@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+from tvm import tirx
 
 import vmkit
 from vmkit import relay
 from vmkit.compiler.all_cores import cores_to_use, on_all_cores, using_cores
+from vmkit.compiler.kernel_modules import modules_of
+from vmkit.kernels.builder import T, constant, integer, kernel
 from vmkit.relax.kernel_groups import grouping
 
 RNG = np.random.default_rng(0)
@@ -56,6 +59,20 @@ def test_kernels_are_built_as_several_modules(tmp_path: Path, monkeypatch: pytes
     executable.export(tmp_path / "m.vmx")
     check(vmkit.load(tmp_path / "m.vmx"))
     check(vmkit.Executable.load_exec(*executable.save()))  # which looks at what groups of all modules need
+
+
+def stores(count: int) -> tirx.PrimFunc:
+    with kernel() as builder:
+        out = T.match_buffer(T.arg("out", T.handle()), (count,), "float32", layout=None)
+        for i in range(count):
+            T.buffer_store(out, constant(1.0), [integer(i)])
+    return builder.get()
+
+
+def test_small_kernels_take_time_too() -> None:
+    sizes = [64] * 4 + [1] * 20
+    kernels = tvm.IRModule({f"kernel{n}": stores(size) for n, size in enumerate(sizes)})
+    assert [len(each.functions) for each in modules_of(kernels, 2)] == [5, 19]
 
 
 def test_one_core_and_few_kernels_make_one_module() -> None:

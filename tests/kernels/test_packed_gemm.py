@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tvm
 
 from tests.kernels.written_kernels import normal
-from vmkit.kernels.packed_gemm import packed_gemm
-from vmkit.kernels.packed_gemm_plan import PackedGemmPlan, PackedGemmShape, block_of, plan_packed_gemm
+from vmkit.kernels.packed_gemm import packed_gemm, shared_packed_gemm
+from vmkit.kernels.packed_gemm_plan import (
+    PackedGemmPlan,
+    PackedGemmShape,
+    PackedGemmWindow,
+    block_of,
+    plan_packed_gemm,
+    shared_plan,
+)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -28,6 +37,41 @@ def test_a_kernel_computes_any_number_of_rows(outer: int, block: int, rows: int,
     tvm.compile(tvm.IRModule({"main": kernel}), tvm.target.Target("llvm"))["main"](*inputs, result)
     expected = np.clip(data.astype("float64") @ weight + bias + residual, -0.5, 0.75)
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_shapes_that_differ_in_sizes_alone_have_one_kernel() -> None:
+    one = PackedGemmShape((1, 14, 14), 64, 48, 32, 16, has_bias=True)
+    other = PackedGemmShape((2, 28, 28), 20, 112, 32, 16, has_bias=True)
+    assert one.without_sizes() == other.without_sizes()
+    assert shared_plan(one, 32) == shared_plan(other, 32)
+    window = PackedGemmWindow(16, 16, 32, (3, 3), (1, 1), (1, 1))
+    images = [replace(one, inner=288, window=window), replace(one, inner=90, window=replace(window, channels=10))]
+    assert len({image.without_sizes() for image in images}) == 1
+    kinds = [
+        one,
+        replace(one, outer=64),  # whose last block is full
+        replace(one, has_residual=True),
+        replace(one, low=0.0),
+        images[0],
+        replace(images[0], window=replace(window, strides=(2, 2))),
+    ]
+    assert len({kind.without_sizes() for kind in kinds}) == len(kinds)
+
+
+def test_a_shared_kernel_computes_what_is_of_its_kind() -> None:
+    lanes, block = 8, 16
+    kind = PackedGemmShape((1, 9), 12, 24, block, lanes, True, True, -0.5, 0.75)
+    kernel = shared_packed_gemm(kind.without_sizes(), shared_plan(kind, 16)).with_attr("global_symbol", "main")
+    main = tvm.compile(tvm.IRModule({"main": kernel}), tvm.target.Target("llvm"))["main"]
+    for rows, inner, outer in ((9, 12, 24), (6, 4, 8), (31, 20, 40), (2000, 8, 8)):
+        data, weight, bias = normal(1, rows, inner), normal(inner, outer, seed=1), normal(outer, seed=2)
+        residual = normal(1, rows, outer, seed=3)
+        whole = np.pad(weight, ((0, 0), (0, -outer % block)), constant_values=np.nan)  # what fills up is not used
+        blocks = np.ascontiguousarray(whole.reshape(inner, -1, block).transpose(1, 0, 2))
+        result = tvm.runtime.tensor(np.full((1, rows, outer), np.nan, "float32"))
+        main(*(tvm.runtime.tensor(each) for each in (data, blocks, bias, residual)), result)
+        expected = np.clip(data.astype("float64") @ weight + bias + residual, -0.5, 0.75)
+        np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_block_is_two_vectors_or_three_where_they_leave_less_over() -> None:

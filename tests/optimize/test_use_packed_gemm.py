@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -157,3 +158,26 @@ def test_windows_over_images_of_unknown_size_agree_with_numpy(
     if not any(padding):
         with pytest.raises(vmkit.errors.VMError, match="does not fit"):
             machine.run(numbers(1, 9, 6, channels))
+
+
+def test_layers_of_other_sizes_share_kernels_at_level_1() -> None:
+    shapes = [(1, 1, 24, 32), (1, 1, 32, 64), (3, 3, 64, 32), (3, 3, 32, 96)]
+    weights = [numbers(*shape, seed=n) / math.sqrt(math.prod(shape[:3])) for n, shape in enumerate(shapes)]
+    x = relay.var("x", shape=(1, 12, 12, 24))
+    y, data = x, numbers(1, 12, 12, 24)
+    expected = data
+    for weight in weights:
+        size, around = weight.shape[0], weight.shape[0] // 2
+        y = relay.nn.conv2d(y, relay.const(weight), padding=around, data_layout="NHWC", kernel_layout="HWIO")
+        padded = np.pad(expected, ((0, 0), (around, around), (around, around), (0, 0)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (1, 2))
+        expected = np.einsum("nhwikl,klio->nhwo", windows, weight)
+    kernels = {}
+    for level in (1, 2):
+        with vmkit.PassContext(opt_level=level, disabled_pass=["UseWinograd"]):
+            executable = vmkit.compile(tvm.IRModule({"main": relay.Function([x], y)}), TARGET)
+        result = vmkit.VirtualMachine(executable, "cpu").run(data).numpy()
+        np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
+        (group,) = executable.info["kernel_groups"].values()
+        kernels[level] = sum("packed_gemm" in name for name in set(group))
+    assert kernels == {1: 2, 2: 4}

@@ -30,6 +30,7 @@ from ..relax.fusion import fuse_operators
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
 from ..relax.kernel_groups.needs import with_needs
+from ..relax.kernel_pipeline import PIPELINE
 from ..relax.large_results import large_results
 from ..relax.long_loops import cut_long_loops
 from ..relax.parameter_sizes import sizes_from_casts, sizes_of_parameters
@@ -40,7 +41,6 @@ from ..relax.shape_heap import lower_shapes
 from ..relax.shape_pipeline import SHAPES
 from ..relax.sharing import merge_views
 from ..relax.size_names import name_sizes
-from ..relax.stack_buffers import PIPELINE
 from ..relax.storage import own_storage_of_branches
 from ..relax.symbols import with_prefix
 from ..relax.views import copies_of_given_values, legalizations, views_of_reshapes

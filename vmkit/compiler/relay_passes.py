@@ -137,13 +137,24 @@ class PassRow:
         Says whether the pass is for a target.
     told
         Returns what the pass is told of the target and of what evaluates constants.
+    shares_kernels
+        Whether the pass is told that kernels are to be shared by what differs in sizes alone, below the level at which
+        each is made for its sizes.
     """
 
     level: int | None
     name: str
     on: Callable[[Target], bool] = _any_target
     told: Callable[[Target, Evaluate], Options] = _nothing
+    shares_kernels: bool = False
 
+    def made(self, target: Target, evaluate: Evaluate, opt_level: int) -> tvm.transform.Pass:
+        """Return the pass, for a target and a level."""
+        shared = {"shares_kernels": opt_level < _OWN_KERNELS} if self.shares_kernels else {}
+        return registry.PASSES[self.name](**self.told(target, evaluate), **shared)
+
+
+_OWN_KERNELS = 2  # the level from which on kernels are made for the sizes of each of their calls
 
 # On a CPU, channels come last in memory, so that vectors run along them whatever the sizes of images; weights are
 # packed for that. On a GPU, threads that follow each other compute channels that do; weights are constants, and so
@@ -188,21 +199,25 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "SeparatePools", _cpu),
     PassRow(2, "UseWinograd", _cpu, _machine),
     PassRow(1, "PackAMXTiles", _cpu_with_matrix_unit),
-    PassRow(1, "UsePackedGemm", _cpu, _registers),
+    PassRow(1, "UsePackedGemm", _cpu, _registers, shares_kernels=True),
     PassRow(1, "PackWeights", _cpu, _lanes),
     PassRow(1, "FoldConstant", _cpu, _evaluator),
 )
 
 
-def passes_for(target: Target, evaluate: Evaluate) -> list[tuple[int | None, tvm.transform.Pass]]:
+def passes_for(
+    target: Target, evaluate: Evaluate, opt_level: int = _OWN_KERNELS
+) -> list[tuple[int | None, tvm.transform.Pass]]:
     """Return the passes for a target in their order, each after the level from which it runs; see :class:`PassRow`.
 
     Parameters
     ----------
     evaluate
         What runs a program for passes that compute with constants.
+    opt_level
+        By which passes decide how much is compiled; all of them are returned.
     """
-    return [(row.level, registry.PASSES[row.name](**row.told(target, evaluate))) for row in PASSES if row.on(target)]
+    return [(row.level, row.made(target, evaluate, opt_level)) for row in PASSES if row.on(target)]
 
 
 def passes_text(rows: Iterable[PassRow] = PASSES) -> str:

@@ -138,7 +138,9 @@ def optimize_relay(
     # no optimisations.
     passes = [transform.InferType(), transform.UnmanifestAlloc(), transform.LiftCalledFunctions()]
     passes.append(transform.QnnCanonicalize())
-    passes += [each for level, each in passes_for(target, evaluate) if options.runs(each.info.name, level)]
+    passes += [
+        each for level, each in passes_for(target, evaluate, options.opt_level) if options.runs(each.info.name, level)
+    ]
     for each in passes:
         is_left = True
         while is_left:

@@ -18,6 +18,7 @@ from .._dataclasses import dataclass
 from .builder import (
     T,
     add_to,
+    as_expr,
     broadcast,
     fetch_ahead,
     in_parallel,
@@ -37,11 +38,28 @@ from .packed_gemm_plan import (
     PackedGemmWindow,
     fetched,
     lines_of,
+    parts_at_run_time,
 )
 
-__all__ = ["packed_gemm"]
+__all__ = ["packed_gemm", "shared_packed_gemm"]
 
 _FEW = 4  # rows of a small image that go together
+
+
+def shared_packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
+    """Return the kernel of :func:`packed_gemm` that shapes which differ in sizes alone have in common.
+
+    It is given its sizes with the shapes of its buffers. There have to be as many rows as a tile has, and steps that
+    are unrolled have to divide the length of sums.
+
+    Parameters
+    ----------
+    shape : PackedGemmShape
+        Without sizes.
+    plan : PackedGemmPlan
+        Whose parts are None: the kernel finds them.
+    """
+    return packed_gemm(shape.with_variables(), plan)
 
 
 def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
@@ -72,11 +90,12 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
             for name, handle in handles.items()
         }
         # All positions are one axis; what begins anywhere in memory is read from there.
-        flat = {"data": [reduce(mul, data)], "weight": [integer(weight_size)]}
+        flat = {"data": [reduce(mul, data)], "weight": [as_expr(weight_size)]}
         flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
         for name, size in flat.items():
             buffers[name] = T.decl_buffer(size, "float32", data=buffers[name].data, layout=None)
-        _versions(s, [p] if s.rows is not None else [p, *_for_fewer(s, p)], buffers, rows, image)
+        is_enough = s.rows is not None or p.parts is None
+        _versions(s, [p] if is_enough else [p, *_for_fewer(s, p)], buffers, rows, image)
     return builder.get()
 
 
@@ -118,21 +137,22 @@ def _tiles(
     image: PackedGemmImage | None,
 ) -> None:
     tiles = tirx.floordiv(rows + (p.rows - 1), p.rows)
-    groups = tirx.floordiv(tiles + (p.parts - 1), p.parts)
+    parts = integer(p.parts) if p.parts is not None else in_register(parts_at_run_time(s, p.rows))
+    groups = tirx.floordiv(tiles + (parts - 1), parts)
     with in_parallel(groups * s.blocks) as work:
         block, group = tirx.floormod(work, s.blocks), tirx.floordiv(work, s.blocks)
-        count = tirx.Min(integer(p.parts), tiles - group * p.parts)
+        count = tirx.Min(parts, tiles - group * parts)
         with loop(count) as part:
-            first = in_register(tirx.Min((group * p.parts + part) * p.rows, rows - p.rows))
+            first = in_register(tirx.Min((group * parts + part) * p.rows, rows - p.rows))
             tile = _Tile(s, p, buffers, image, first, block, part, s.block)
-            if s.outer % s.block == 0:
+            if s.width_of_last == s.block:
                 tile.write()
             else:
                 with T.If(block < s.blocks - 1):
                     with T.Then():
                         tile.write()
                     with T.Else():
-                        replace(tile, width=s.outer % s.block).write()
+                        replace(tile, width=s.width_of_last).write()
 
 
 @dataclass(frozen=True)
@@ -206,7 +226,7 @@ class _Tile:
         done = in_register((self.part * (s.inner // p.unrolled) + run * rounds) * p.fetched)
         with loop(rounds) as outer:
             for line in range(p.fetched):
-                at = tirx.Min(done + (outer * p.fetched + line), integer(lines_of(s) - 1))
+                at = tirx.Min(done + (outer * p.fetched + line), as_expr(lines_of(s) - 1))
                 fetch_ahead(weight[next_block + at * LINE])
             for step in range(p.unrolled):
                 k = in_register(outer * p.unrolled + step)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from tvm import tirx
 
 from .._dataclasses import dataclass
 from ..target.processor import CACHES
+from .builder import Size, integer
 
 __all__ = [
     "LINE",
@@ -18,7 +20,9 @@ __all__ = [
     "block_of",
     "fetched",
     "lines_of",
+    "parts_at_run_time",
     "plan_packed_gemm",
+    "shared_plan",
 ]
 
 _NEAR = CACHES.half_of_second  # of a weight that stays there while rows go by
@@ -26,6 +30,7 @@ LINE = CACHES.line // 4  # float32 that come from memory at once
 _BEGINS = 8  # rows whose begins, which no step leads from one to the next, are in registers for addresses
 _WAYS = 8  # rows that the first cache holds which are apart by the size of a way, or a multiple of it
 _USUAL = 4  # tiles of data of unknown size
+_FETCHED = 2  # lines of a weight of unknown size
 _NEAREST = CACHES.three_quarters_of_first  # of rows that stay there while blocks of the weight go by
 
 
@@ -37,7 +42,7 @@ class PackedGemmWindow:
     ----------
     height, width : int or None
         The size of the data, padded; None where it is known at run time.
-    channels : int
+    channels : int or expression
         Of the data.
     size, strides, dilation : tuple of int
         Of windows, along the height and the width.
@@ -45,7 +50,7 @@ class PackedGemmWindow:
 
     height: int | None
     width: int | None
-    channels: int
+    channels: Size
     size: tuple[int, int]
     strides: tuple[int, int]
     dilation: tuple[int, int]
@@ -56,7 +61,7 @@ class PackedGemmWindow:
         return self.size[0], 1 if self.dilation[1] == 1 else self.size[1]
 
     @property
-    def run(self) -> int:
+    def run(self) -> Size:
         """How many elements each of those parts has."""
         return self.channels * (self.size[1] // self.runs[1])
 
@@ -95,7 +100,7 @@ class PackedGemmShape:
     ----------
     lead : tuple of int or None
         Axes whose positions are the rows of the data; None where a size is known at run time.
-    inner, outer : int
+    inner, outer : int or expression
         Elements of a row, and of a row of the result: a multiple of `lanes`.
     block : int
         Elements of the result in a block of the weight: one vector, two or three; the last block may be filled up.
@@ -107,11 +112,13 @@ class PackedGemmShape:
         What results are raised and lowered to at the end.
     window : PackedGemmWindow or None
         Where rows are in the data, if not one after the other; `lead` is of the result then.
+    last : int or None
+        Elements of the last block of the weight that are of the result, where `outer` does not tell that.
     """
 
     lead: tuple[int | None, ...]
-    inner: int
-    outer: int
+    inner: Size
+    outer: Size
     block: int
     lanes: int
     has_bias: bool = False
@@ -119,11 +126,20 @@ class PackedGemmShape:
     low: float | None = None
     high: float | None = None
     window: PackedGemmWindow | None = None
+    last: int | None = None
 
     @property
-    def blocks(self) -> int:
+    def blocks(self) -> Size:
         """How many blocks the weight has."""
-        return -(-self.outer // self.block)
+        return (self.outer + (self.block - 1)) // self.block
+
+    @property
+    def width_of_last(self) -> int:
+        """How many elements of the last block of the weight are of the result."""
+        if self.last is not None:
+            return self.last
+        assert isinstance(self.outer, int)
+        return self.outer % self.block or self.block
 
     @property
     def rows(self) -> int | None:
@@ -135,6 +151,20 @@ class PackedGemmShape:
         """Whether it is known how many windows there are down and across."""
         return None not in self.lead[1:]
 
+    def without_sizes(self) -> PackedGemmShape:
+        """Return what all shapes have in common that differ in sizes alone: those are 0 and None in it."""
+        window = self.window and replace(self.window, height=None, width=None, channels=0)
+        lead = (None,) * len(self.lead)
+        return replace(self, lead=lead, inner=0, outer=0, window=window, last=self.width_of_last)
+
+    def with_variables(self) -> PackedGemmShape:
+        """Return the shape :meth:`without_sizes` with variables in their places, which a kernel is given."""
+        inner, outer, window = tirx.Var("inner", "int64"), tirx.Var("outer", "int64"), self.window
+        if window is not None:
+            channels = tirx.Var("channels", "int64")
+            inner, window = channels * (window.size[0] * window.size[1]), replace(window, channels=channels)
+        return replace(self, inner=inner, outer=outer, window=window)
+
 
 @dataclass(frozen=True)
 class PackedGemmPlan:
@@ -144,8 +174,9 @@ class PackedGemmPlan:
     ----------
     rows : int
         Rows of a tile, whose results for a block are in registers.
-    parts : int
-        Tiles that a block of the weight is used for before the next block.
+    parts : int or None
+        Tiles that a block of the weight is used for before the next block; None where the kernel finds that by its
+        sizes.
     unrolled : int
         Steps of the sum that are unrolled; a divisor of its length.
     fetched : int
@@ -154,7 +185,7 @@ class PackedGemmPlan:
     """
 
     rows: int
-    parts: int
+    parts: int | None
     unrolled: int
     fetched: int
 
@@ -169,22 +200,49 @@ def block_of(outer: int, lanes: int) -> int:
 
 def plan_packed_gemm(shape: PackedGemmShape, registers: int) -> PackedGemmPlan:
     """Return the order of work for a machine with so many vector registers."""
-    # Some registers are for the weight and what it is multiplied with.
-    most = max(1, (registers - 4) // (shape.block // shape.lanes))
-    if shape.window is not None:
-        most = min(most, _BEGINS)
-    elif 4 * shape.inner % (CACHES.first // _WAYS) == 0:
-        most = min(most, _WAYS)  # the elements of all rows that go together are in one set of the cache
-    rows, have = most, shape.rows
+    most, have = _most_rows(shape, registers), shape.rows
+    rows = most
     if have is not None:
         # As few tiles as there can be, and little of the last one computed twice.
         sizes = range(max(1, min(have, most) // 2), min(have, most) + 1)
         rows = min(sizes, key=lambda r: (-(-have // r) * (r + 1), -r))
-    run = shape.inner if shape.window is None else shape.window.run
-    unrolled = next(u for u in (4, 3, 5, 7, 2, 1) if run % u == 0)
+    unrolled = _unrolled(shape)
     near = _NEAREST if 4 * shape.inner * shape.outer <= _NEAR else _NEAR
     parts = max(1, near // (4 * rows * shape.inner))
     return PackedGemmPlan(rows, parts, unrolled, fetched(shape, rows, parts, unrolled))
+
+
+def shared_plan(shape: PackedGemmShape, registers: int) -> PackedGemmPlan:
+    """Return the order of work of a kernel that shapes of other sizes have in common with this one, of known sizes.
+
+    As little as can be depends on them: a tile has as many rows as there are registers for, those for the addresses of
+    rows a size apart among them, even if more are computed twice.
+    """
+    most = min(_most_rows(shape, registers), _BEGINS)
+    return PackedGemmPlan(most if shape.rows is None else min(most, shape.rows), None, _unrolled(shape), _FETCHED)
+
+
+def _most_rows(shape: PackedGemmShape, registers: int) -> int:
+    """Return how many rows of a tile there are registers for."""
+    # Some registers are for the weight and what it is multiplied with.
+    most = max(1, (registers - 4) // (shape.block // shape.lanes))
+    if shape.window is not None:
+        return min(most, _BEGINS)
+    if 4 * shape.inner % (CACHES.first // _WAYS) == 0:
+        return min(most, _WAYS)  # the elements of all rows that go together are in one set of the cache
+    return most
+
+
+def _unrolled(shape: PackedGemmShape) -> int:
+    """Return how many steps of a sum are unrolled."""
+    run = shape.inner if shape.window is None else shape.window.run
+    return next(u for u in (4, 3, 5, 7, 2, 1) if run % u == 0)
+
+
+def parts_at_run_time(shape: PackedGemmShape, rows: int) -> tirx.Expr:
+    """Return the parts of a plan with so many rows of a tile, for a shape of any size."""
+    near = tirx.Select(4 * shape.inner * shape.outer <= _NEAR, integer(_NEAREST), integer(_NEAR))
+    return tirx.Max(integer(1), tirx.floordiv(near, 4 * rows * shape.inner))
 
 
 def fetched(shape: PackedGemmShape, rows: int, parts: int, unrolled: int) -> int:
@@ -196,6 +254,6 @@ def fetched(shape: PackedGemmShape, rows: int, parts: int, unrolled: int) -> int
     return -(-lines_of(shape) // rounds)
 
 
-def lines_of(shape: PackedGemmShape) -> int:
+def lines_of(shape: PackedGemmShape) -> Size:
     """Return how many lines of memory a block of the weight is in."""
-    return -(-shape.inner * shape.block // LINE)
+    return (shape.inner * shape.block + (LINE - 1)) // LINE

@@ -16,7 +16,7 @@ _LONG = 64  # elements of a window
 
 
 @relay_pass(opt_level=1)
-def UsePackedGemm(lanes: int = 16, registers: int = 32) -> ModuleTransform:
+def UsePackedGemm(lanes: int = 16, registers: int = 32, shares_kernels: bool = False) -> ModuleTransform:
     """Return the pass that computes convolutions over channels-last data as products, with what follows them.
 
     By more than 1x1 these are ones of long windows, for which a padded copy is made. Those of few channels, where the
@@ -27,11 +27,18 @@ def UsePackedGemm(lanes: int = 16, registers: int = 32) -> ModuleTransform:
     lanes, registers : int
         How many float32 a vector of the target has, and how many vectors. Output channels that vectors do not divide
         stay with the convolution.
+    shares_kernels : bool
+        Whether convolutions that differ in sizes alone call one kernel, which is compiled once and is slower than
+        kernels that know their sizes.
     """
-    return per_function(lambda function: rewrite_layers(function, lambda layer: _chosen(layer, lanes, registers)))
+
+    def chosen(layer: ConvLayer) -> Make | None:
+        return _chosen(layer, lanes, registers, shares_kernels)
+
+    return per_function(lambda function: rewrite_layers(function, chosen))
 
 
-def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Make | None:
+def _chosen(layer: ConvLayer, lanes: int, registers: int, shares_kernels: bool) -> Make | None:
     """Return what makes the operator for a layer, or None where there is no such product."""
     sizes, units = layer.sizes, layer.sizes["O"]
     if units % lanes or lanes < 4 or 0 in layer.conv.checked_type.shape:
@@ -58,6 +65,7 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int) -> Make | None:
             a_min=layer.low,
             a_max=layer.high,
             units=units,
+            is_shared=shares_kernels,
             **({} if is_plain else window),
         )
 

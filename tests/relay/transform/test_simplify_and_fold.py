@@ -170,3 +170,14 @@ def test_equal_tuples_and_equal_constants_make_equal_calls() -> None:
     shared = relay.transform.EliminateCommonSubexpr()(tvm.IRModule({"main": relay.Function([X], relay.Tuple(joined))}))
     first, second, third, other = shared["main"].body.fields
     assert first.same_as(second) and first.same_as(third) and not first.same_as(other)
+
+
+def test_what_is_computed_from_a_constant_keeps_its_type() -> None:
+    x = relay.var("x", shape=(2, 3))
+    sums = relay.add(x, relay.negative(relay.const(np.ones(3, "float32"))))
+    mod = InferType()(tvm.IRModule({"main": relay.Function([x], relay.exp(sums))}))
+    given, folded = mod["main"], FoldConstant()(mod)["main"]
+    assert isinstance(folded.body.args[0].args[1], relay.Constant)
+    for new, old in ((folded, given), (folded.body, given.body), (folded.body.args[0], given.body.args[0])):
+        assert not new.same_as(old)
+        assert new.checked_type.same_as(old.checked_type)

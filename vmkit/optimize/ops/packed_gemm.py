@@ -32,7 +32,8 @@ class PackedGemmAttrs(Attrs):
 
     lanes is how many float32 a vector has, registers how many vectors there are; a_min and a_max are what results are
     raised and lowered to; units is how many output channels there are. Of a convolution by more than 1x1, or with
-    strides, kernel_size, strides and dilation are the window; otherwise kernel_size is empty.
+    strides, kernel_size, strides and dilation are the window; otherwise kernel_size is empty. is_shared asks for a
+    kernel that calls of other sizes share.
     """
 
     lanes: Int = 16
@@ -44,6 +45,7 @@ class PackedGemmAttrs(Attrs):
     kernel_size: Ints = ()
     strides: Ints = (1, 1)
     dilation: Ints = (1, 1)
+    is_shared: Bool = False
 
 
 @operator(
@@ -89,8 +91,8 @@ class PackedGemm:
     def lower(
         context: LowerContext, attrs: PackedGemmAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
     ) -> relax.Expr:
-        from ...kernels.packed_gemm import packed_gemm
-        from ...kernels.packed_gemm_plan import PackedGemmShape, PackedGemmWindow, plan_packed_gemm
+        from ...kernels.packed_gemm import packed_gemm, shared_packed_gemm
+        from ...kernels.packed_gemm_plan import PackedGemmShape, PackedGemmWindow, plan_packed_gemm, shared_plan
 
         have, (_, inner, block) = context.shape(data), (int(d) for d in context.shape(weight))
         name, channels = "nn.contrib_packed_gemm", inner // prod(int(d) for d in attrs.kernel_size)
@@ -116,7 +118,10 @@ class PackedGemm:
             high=attrs.a_max,
             window=window,
         )
-        write = partial(packed_gemm, what, plan_packed_gemm(what, attrs.registers))
+        if attrs.is_shared and what.rows is not None:
+            write = partial(shared_packed_gemm, what.without_sizes(), shared_plan(what, attrs.registers))
+        else:
+            write = partial(packed_gemm, what, plan_packed_gemm(what, attrs.registers))
         return call_kernel(context, write, "packed_gemm", [data, weight, *added], result)
 
 

@@ -63,15 +63,19 @@ def children(expr: RelayExpr) -> list[RelayExpr]:
 def post_order(expr: RelayExpr | TupleWrapper, stop: Nodes = ()) -> Iterator[RelayExpr]:
     """Yield every expression below and including `expr` once, each after its children; leave out those in `stop`."""
     seen: set[Any] = set()
-    stack: list[tuple[Any, bool]] = [(expr.astuple() if isinstance(expr, TupleWrapper) else expr, False)]
+    stack: list[Any] = [expr.astuple() if isinstance(expr, TupleWrapper) else expr]
     while stack:
-        node, is_done = stack.pop()
-        if is_done:
-            yield node
+        node = stack.pop()
+        if node is None:  # all that is below the next one is done
+            yield stack.pop()
         elif node not in seen and node not in stop:
             seen.add(node)
-            stack.append((node, True))
-            stack += [(child, False) for child in reversed(children(node))]
+            below = children(node)
+            if below:
+                stack += (node, None)
+                stack += reversed(below)
+            else:
+                yield node
 
 
 def _rebuilt_match(match: Match, new: list[Any]) -> Match:
@@ -121,7 +125,7 @@ def rebuilt(expr: RelayExpr, parts: list[RelayExpr]) -> RelayExpr:
 
 def same_nodes(a: Sequence[RelayExpr], b: Sequence[RelayExpr]) -> bool:
     """Say whether two sequences hold the same nodes."""
-    return len(a) == len(b) and all(x.same_as(y) for x, y in zip(a, b, strict=True))
+    return len(a) == len(b) and all([x is y or x.same_as(y) for x, y in zip(a, b, strict=True)])
 
 
 @overload
@@ -152,8 +156,10 @@ def rewrite(expr: RelayExpr, substitutions: Mapping[Any, RelayExpr], replace: Re
     places = None if kept is None else _Places(kept, done)
     for node in post_order(expr, stop=done):
         old = children(node)
-        new = [done[c] for c in old]
-        node_now = node if same_nodes(old, new) else rebuilt(node, new)
+        node_now = node
+        if old:
+            new = [done[c] for c in old]
+            node_now = node if same_nodes(old, new) else rebuilt(node, new)
         done[node] = replace(node_now, node) if replace is not None else node_now
         if places is not None:
             places.note(node, done[node])

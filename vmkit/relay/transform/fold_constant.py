@@ -8,6 +8,7 @@ from math import inf, prod
 from typing import Any
 
 import tvm
+import tvm_ffi
 
 from ...values.element_types import stored_type
 from ..analysis.infer_type import infer_changed, infer_module, inferred, typed
@@ -16,6 +17,7 @@ from ..ir import (
     Call,
     Constant,
     Function,
+    If,
     Let,
     Op,
     RelayExpr,
@@ -38,7 +40,8 @@ from ..op.storage import is_stored_constant, stored_constant
 from .common_subexpressions import without_common_subexpressions
 from .constant_arrays import with_known_values
 from .evaluation import Evaluate, evaluate_now
-from .known_values import decided, without_lets
+from .known_type import with_type_of
+from .known_values import decided, is_size, without_lets
 from .registry import ModuleTransform, is_changeable, relay_pass
 
 __all__ = ["FoldConstant", "FoldConstantExpr", "fold_constants", "is_partly_folded"]
@@ -111,8 +114,10 @@ def fold_constants(
     """
     if is_partly_folded(mod):
         mod = mod.without_attr(_PARTLY_FOLDED)
-    mod = _on_functions(mod, decided)
-    mod = _on_functions(mod, lambda function: without_lets(function, _constant_lets(function, fold_qnn)))
+    is_settled = not any(map(_has_lets_or_choices, filter(is_changeable, mod.functions.values())))
+    if not is_settled:
+        mod = _on_functions(mod, decided)
+        mod = _on_functions(mod, lambda function: without_lets(function, _constant_lets(function, fold_qnn)))
     functions = [f for f in mod.functions.values() if is_changeable(f) and not f.attrs.get(DEVICE_PART)]
     wanted = _foldable(functions, fold_qnn)
     if not wanted:
@@ -124,7 +129,11 @@ def fold_constants(
     values, is_whole = _evaluated([tensor for parts in tensors.values() for tensor in parts], evaluate, largest)
     known = {e: [values[part] for part in parts] for e, parts in tensors.items() if all(p in values for p in parts)}
     folded = {e: _folded(e.checked_type, parts) for e, parts in known.items()}
-    mod = _on_functions(_on_functions(mod, lambda function: rewrite(function, folded)), decided)
+    # Where constants are of the types that were known, so is what is computed from them.
+    replace = with_type_of if all(_are_of(e.checked_type, parts) for e, parts in known.items()) else None
+    mod = _on_functions(mod, lambda function: rewrite(function, folded, replace))
+    if not is_settled:
+        mod = _on_functions(mod, decided)
     return mod if is_whole else mod.with_attr(_PARTLY_FOLDED, True)
 
 
@@ -156,6 +165,20 @@ def _on_functions(mod: tvm.IRModule, change: Callable[[Function], Function]) -> 
     return infer_changed(with_functions(mod, {**dict(mod.functions.items()), **changed}))
 
 
+def _has_lets_or_choices(function: Function) -> bool:
+    """Say whether there is something in a function that what is known may decide."""
+    return any(isinstance(node, If | Let) or is_size(node) for node in post_order(function))
+
+
+def _are_of(ty: Type, constants: Sequence[RelayExpr]) -> bool:
+    """Say whether constants are of a type, or of the types of a tuple's fields."""
+    types = ty.fields if isinstance(ty, TupleType) else [ty]
+    return all(
+        isinstance(constant, Constant) and tvm_ffi.structural_equal(constant.checked_type, each)
+        for constant, each in zip(constants, types, strict=True)
+    )
+
+
 def _constant_lets(function: Function, fold_qnn: bool) -> dict[Var, RelayExpr]:
     """Return the variables that Lets bind to what depends on constants alone, in the order of evaluation."""
     variables = defaultdict[Any, list[Any]](list)
@@ -164,7 +187,7 @@ def _constant_lets(function: Function, fold_qnn: bool) -> dict[Var, RelayExpr]:
             variables[node.value].append(node.var)
     sizes: dict[Any, int] = {}
     found: dict[Any, Any] = {}
-    weights = _weights(function)
+    weights = _weights(post_order(function)) if variables else set()
     # A value is met before what reads its variable, so one walk is enough.
     for node in post_order(function) if variables else ():
         if _note_size(node, sizes, fold_qnn, weights):
@@ -179,8 +202,9 @@ def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[RelayExpr]:
     sizes: dict[Any, int] = {}
     wanted: dict[Any, None] = {}
     for function in functions:
-        weights = _weights(function)
-        for node in post_order(function):
+        nodes = list(post_order(function))
+        weights = _weights(nodes)
+        for node in nodes:
             if _note_size(node, sizes, fold_qnn, weights):
                 continue
             for child in children(node):
@@ -189,10 +213,10 @@ def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[RelayExpr]:
     return list(wanted)
 
 
-def _weights(function: Function) -> set[RelayExpr]:
+def _weights(nodes: Iterable[RelayExpr]) -> set[RelayExpr]:
     """Return what weights of floating-point products are made of, which may be of a wider type."""
     found: set[RelayExpr] = set()
-    for node in post_order(function):
+    for node in nodes:
         is_conv = is_call(node, *_CONVOLUTIONS)
         if not (is_conv or is_call(node, "nn.dense")) or "float" not in node.args[1].checked_type.dtype:
             continue
@@ -215,8 +239,10 @@ def _has_no_more(node: RelayExpr, operands: Sequence[RelayExpr]) -> bool:
 
 def _note_size(node: RelayExpr, sizes: dict[RelayExpr, int], fold_qnn: bool, weights: Container[RelayExpr]) -> bool:
     """Say whether a node depends on nodes with sizes alone; then note its own."""
-    operands = None if (_is_quantized(node) and not fold_qnn) or _is_string(node) else _operands(node)
-    if operands is None or any(o not in sizes for o in operands):
+    operands = _operands(node)
+    if operands is None or not all(o in sizes for o in operands):
+        return False
+    if not _is_foldable(node) or (_is_quantized(node) and not fold_qnn) or _is_string(node):
         return False
     size = _bytes_of(node.checked_type)
     is_kept = isinstance(node, Constant) or (node in weights and _has_no_more(node, operands))
@@ -226,20 +252,20 @@ def _note_size(node: RelayExpr, sizes: dict[RelayExpr, int], fold_qnn: bool, wei
     return True
 
 
-def _operands(node: RelayExpr) -> list[RelayExpr] | None:
-    """Return what a node's value is computed from, or None for a node that is never folded."""
-    if isinstance(node, Constant):
-        return []
-    if isinstance(node, Tuple):
-        return list(node.fields)
-    if isinstance(node, TupleGetItem):
-        return [node.tuple_value]
+def _operands(node: RelayExpr) -> Sequence[RelayExpr] | None:
+    """Return what a node's value is computed from, or None for a node that is none of what may be folded."""
+    if isinstance(node, Call):
+        op, *args = children(node)
+        return args if isinstance(op, Op) else None
+    return children(node) if isinstance(node, Constant | Tuple | TupleGetItem) else None
+
+
+def _is_foldable(node: RelayExpr) -> bool:
+    """Say whether a node of known operands may be computed now."""
     # Dropout is left to SimplifyInference, which knows whether the program trains.
     if is_call(node, "nn.dropout"):
-        return None
-    if isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).is_pure and not _has_symbols(node.attrs):
-        return list(node.args)
-    return None
+        return False
+    return not isinstance(node, Call) or (entry(node.op).is_pure and not _has_symbols(node.attrs))
 
 
 def _is_string(node: RelayExpr) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from ..analysis.effects import effectful
 from ..ir import Constant, Function, If, Let, RelayExpr, TensorType, Var, const, is_call, post_order, rewrite
 
-__all__ = ["decided", "taken_branch", "without_lets"]
+__all__ = ["decided", "is_size", "taken_branch", "without_lets"]
 
 _SIZES = {
     "shape_of": lambda shape: np.array(shape, "int64"),
@@ -25,14 +25,14 @@ def decided(function: Function) -> Function:
     An input whose evaluation has an effect is kept.
     """
     nodes = list(post_order(function))
-    if not any(isinstance(n, If) or _is_size(n) for n in nodes):
+    if not any(isinstance(n, If) or is_size(n) for n in nodes):
         return function
     lasting = effectful(function)
     for local in (n for n in nodes if isinstance(n, Function) and not n.same_as(function)):
         lasting |= effectful(local)
 
     def decide(node: RelayExpr, original: RelayExpr) -> RelayExpr:
-        if _is_size(original) and original.args[0] not in lasting:
+        if is_size(original) and original.args[0] not in lasting:
             value = _SIZES[original.op.name](original.args[0].checked_type.concrete_shape)
             ty = original.checked_type
             return const(value.reshape(ty.concrete_shape), ty.dtype)
@@ -60,7 +60,8 @@ def without_lets(function: Function, values: Mapping[Var, RelayExpr]) -> Functio
     )
 
 
-def _is_size(node: RelayExpr) -> bool:
+def is_size(node: RelayExpr) -> bool:
+    """Say whether a node of a typed function is a size of a static shape."""
     if not is_call(node, *_SIZES):
         return False
     ty = node.args[0].checked_type
