@@ -37,6 +37,7 @@ from . import (
     piecewise,
     product,
     row_reduction,
+    short_rows,
     transpose,
     window,
 )
@@ -67,6 +68,7 @@ RULES: tuple[Rule[Any], ...] = (
     peeled_window.RULE,
     window.RULE,
     contraction.RULE,
+    short_rows.RULE,
     dot.RULE,
     row_reduction.RULE,
     column_reduction.RULE,
