@@ -49,6 +49,7 @@ from .packed_products import with_packed_product
 from .prefetch import with_prefetches
 from .registers import with_registers
 from .scalars import with_scalars_first
+from .short_lines import with_short_lines
 from .squares import with_squares
 from .versions import by_size
 
@@ -147,9 +148,8 @@ def _applied(
 ) -> tirx.PrimFunc:
     schedule = plain.copy()
     schedule = rule.apply(schedule, target, decisions) or schedule
-    function = with_split_loops(
-        with_squares(with_overlaps(schedule.mod["main"], None if sizes is None else sizes.size))
-    )
+    whole = with_overlaps(schedule.mod["main"], None if sizes is None else sizes.size)
+    function = with_short_lines(with_split_loops(with_squares(whole)))
     peeled = with_peeled_boundaries(function, None if sizes is None else sizes.facts())
     return with_registers(with_prefetches(with_chunks(peeled)))
 
