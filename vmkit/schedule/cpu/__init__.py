@@ -17,6 +17,8 @@ from tvm.target import Target
 from ..._dataclasses import dataclass
 from ..._tvm import unchecked_schedule
 from ...kernels.vector_math import with_vector_math
+from ...kernels.vector_math.division import with_float_divisions
+from ...target.processor import processor_of
 from ..blocks import is_empty, kernel_blocks
 from ..inlining import inline_cheap_blocks
 from ..rule import CHOSEN, Choose, D, Rule, defaults
@@ -56,6 +58,8 @@ from .versions import by_size
 __all__ = ["RULES", "prepared", "schedule_kernels", "scheduled"]
 
 logger = logging.getLogger(__name__)
+
+_DIVIDING = 8  # float32 of a vector from which floats are divided faster than integers one by one
 
 # The most special first.
 RULES: tuple[Rule[Any], ...] = (
@@ -124,6 +128,8 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D
         if many is not None:
             made = [many, *((least, version) for least, version in made if least < many[0])]
         function = by_size(plain.mod["main"], size, made)
+    if processor_of(target).vectors.lanes >= _DIVIDING:
+        function = with_float_divisions(function)
     return with_vector_math(with_scalars_first(function)).with_attr("tirx.is_scheduled", True)
 
 
