@@ -46,7 +46,9 @@ def test_a_kernel_for_vectors_divides_no_integers() -> None:
     made = relay.Tuple([relay.divide(x, y), relay.floor_mod(x, y)])
 
     def code(cpu: str) -> str:
-        return str(vmkit.compile(relay.Function([x, y], made), f"llvm -mcpu={cpu}").lib.inspect_source("ll"))
+        library = vmkit.compile(relay.Function([x, y], made), f"llvm -mcpu={cpu}").lib
+        assert library is not None
+        return str(library.inspect_source("ll"))
 
     assert "sdiv" not in code("x86-64-v3") and "fdiv" in code("x86-64-v3")
     assert "sdiv" in code("x86-64")

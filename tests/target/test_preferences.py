@@ -50,6 +50,8 @@ def test_kernels_are_built_so_and_their_executable_says_what_was_asked_for() -> 
     executable = vmkit.compile(program, text)
     assert executable.target is not None
     assert attributes(executable.target) == []
+    assert executable.lib is not None
     assert "vpgather" not in str(executable.lib.inspect_source("asm"))
     other = vmkit.compile(program, f"{text} -mattr=-prefer-no-gather")
+    assert other.lib is not None
     assert "gather" in str(other.lib.inspect_source("asm"))

@@ -40,8 +40,8 @@ def test_a_sum_over_several_rows_counts_all_of_its_steps() -> None:
 @pytest.mark.parametrize(("shape", "axes"), [((7, 700), [1]), ((5, 4101), [1]), ((32, 3, 100), [0, 2])])
 def test_sums_and_extremes(shape: tuple[int, ...], axes: list[int]) -> None:
     values = np.random.default_rng(0).standard_normal(shape).astype("float32")
-    for sizes in (shape, (relay.Any(), *shape[1:])):
-        x = relay.var("x", shape=sizes)
+    for first in (shape[0], relay.Any()):
+        x = relay.var("x", shape=(first, *shape[1:]))
         made = relay.Tuple([relay.sum(x, axes), relay.max(x, axes), relay.mean(x * x, axes)])
         machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], made)), "cpu")
         total, most, square = (each.numpy() for each in machine.run(values))
