@@ -26,6 +26,7 @@ from ..relax.kernel_groups.parts import by_itself, is_part
 from ..relax.kernel_pipeline import PIPELINE
 from ..relax.shape_pipeline import SHAPES
 from ..target.llvm import description_of
+from ..target.preferences import with_preferences
 from .all_cores import on_all_cores
 from .cache_key import kernel_key
 
@@ -123,7 +124,7 @@ def _objects(units: Iterable[_Unit], target: Target, kept: Kernels) -> list[byte
 
 
 def _built(unit: _Unit, target: Target) -> bytes:
-    library = tvm.tirx.build(unit.mod, target, unit.pipeline)
+    library = tvm.tirx.build(unit.mod, with_preferences(target), unit.pipeline)
     with scratch_folder() as folder:
         path = folder / "kernel.o"
         library.write_to_file(str(path), "o")

@@ -48,6 +48,7 @@ from ..relay.transform.pass_options import FILL_SPAN
 from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
 from ..target.llvm import operating_system
+from ..target.preferences import with_preferences
 from ..tophub.choosing import choose
 from .all_cores import cores_to_use, on_all_cores
 from .instructions import check_instructions
@@ -268,7 +269,8 @@ def _libraries(
     units = [] if kernels is None else [(mod, PIPELINE) for mod in modules_of(kernels, most)]
     if shapes is not None:
         units.append((shapes, SHAPES))
-    made = list(on_all_cores(lambda unit: tvm.tirx.build(unit[0], target, unit[1]), units))
+    preferred = with_preferences(target)
+    made = list(on_all_cores(lambda unit: tvm.tirx.build(unit[0], preferred, unit[1]), units))
     for each in made[1:]:
         made[0].import_module(each)
     return tuple(made[:1])

@@ -20,7 +20,7 @@ from vmkit.target.text import parse_command_line, split_host
 
 from .._dataclasses import dataclass
 
-__all__ = ["OneTarget", "TargetPlan", "Targets", "canonical_target", "command_line", "without_host"]
+__all__ = ["OneTarget", "TargetPlan", "Targets", "canonical_target", "command_line", "with_attributes", "without_host"]
 
 OneTarget: TypeAlias = Target | str | Mapping[str, Any]
 """The forms of one target: the last has ``kind`` or ``tag``, and options."""
@@ -281,6 +281,16 @@ def without_host(target: Target) -> Target:
     config = _config_of(target)
     config.pop("host", None)
     return Target(config)
+
+
+def with_attributes(target: Target, *attributes: str) -> Target:
+    """Return a target with more of LLVM's attributes, such as ``"+avx2"``, after its own, and so its host."""
+
+    def more(config: dict[str, Any]) -> dict[str, Any]:
+        return {**config, "mattr": [*config.get("mattr", ()), *attributes]}
+
+    config = more(_config_of(target))
+    return Target({**config, "host": more(config["host"])} if "host" in config else config)
 
 
 def _config_of(target: Target) -> dict[str, Any]:

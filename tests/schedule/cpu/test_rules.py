@@ -27,6 +27,7 @@ from vmkit.schedule.cpu import (
     piecewise,
     product,
     row_reduction,
+    short_rows,
     transpose,
     window,
 )
@@ -156,6 +157,7 @@ KERNELS = {
     "dense of odd length": (lambda x, w: topi.nn.dense(x, w), [(n, 7), (3, 7)], elementwise),
     "row sums": (lambda x: topi.sum(x, axis=-1), [(n, 128)], dot),
     "row sums of odd length": (lambda x: topi.sum(x, axis=-1), [(n, 6, 37)], dot),
+    "sums of short rows": (lambda x: topi.sum(x, axis=-1), [(n, 37, 10)], short_rows),
     "row sums of any length": (lambda x: topi.sum(x * x, axis=-1), [(6, n)], dot),
     "largest of images": (lambda x: topi.max(x, axis=[1, 2]), [(n, 9, 23)], dot),
     "means of axes apart": (lambda x: topi.sum(x, axis=[0, 2]) / 33.0, [(11, n, 45)], dot),

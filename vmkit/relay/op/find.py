@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tvm import relax, tirx
@@ -44,22 +45,35 @@ class Argwhere:
                 else tirx.any(value != tirx.const(0, value.ty.dtype), is_nan(value))
             )
 
+        def each(condition: tirx.Buffer, then: Callable[[list[tirx.Var], tirx.Buffer], None]) -> tirx.Buffer:
+            """Write a loop over all positions, and return how many hold; within it, before this one.
+
+            It is added without a branch: one that holds as it happens is foretold wrongly, which takes as long as ten
+            elements.
+            """
+            before = T.alloc_buffer((1,), "int64", scope="local", layout=None)
+            T.buffer_store(before, const(0), [0])
+            with grid(list(condition.shape)) as i:
+                then(i, before)
+                T.buffer_store(before, before[0] + holds(condition[tuple(i)]).astype("int64"), [0])
+            return before
+
         def count(outputs: list[tirx.Buffer], condition: tirx.Buffer) -> None:
-            (total,) = outputs
-            T.buffer_store(total, const(0), [0])
-            with grid(list(condition.shape)) as i, T.If(holds(condition[tuple(i)])), T.Then():
-                T.buffer_store(total, total[0] + 1, [0])
+            T.buffer_store(outputs[0], each(condition, lambda *_: None)[0], [0])
 
         def fill(outputs: list[tirx.Buffer], condition: tirx.Buffer) -> None:
-            rows, at = outputs
-            T.buffer_store(at, const(0), [0])
-            with grid(list(condition.shape)) as i, T.If(holds(condition[tuple(i)])), T.Then():
-                for k in range(rank):
-                    T.buffer_store(rows, i[k].astype("int32"), [at[0], k])
-                T.buffer_store(at, at[0] + 1, [0])
+            (rows,) = outputs
+
+            def note(i: list[tirx.Var], before: tirx.Buffer) -> None:
+                # Also of one that does not hold: the next that does takes its place.
+                with T.If(before[0] < rows.shape[0]), T.Then():
+                    for k in range(rank):
+                        T.buffer_store(rows, i[k].astype("int32"), [before[0], k])
+
+            each(condition, note)
 
         (found,) = context.read_dims(loops(context, [([1], "int64")], count, condition, name="argwhere_count"))
-        return loops(context, [([found, rank], "int32"), ([1], "int64")], fill, condition)[0]
+        return loops(context, [([found, rank], "int32")], fill, condition)
 
 
 @attrs_node("relay.attrs.UniqueAttrs")

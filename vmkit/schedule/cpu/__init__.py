@@ -17,6 +17,8 @@ from tvm.target import Target
 from ..._dataclasses import dataclass
 from ..._tvm import unchecked_schedule
 from ...kernels.vector_math import with_vector_math
+from ...kernels.vector_math.division import with_float_divisions
+from ...target.processor import processor_of
 from ..blocks import is_empty, kernel_blocks
 from ..inlining import inline_cheap_blocks
 from ..rule import CHOSEN, Choose, D, Rule, defaults
@@ -37,6 +39,7 @@ from . import (
     piecewise,
     product,
     row_reduction,
+    short_rows,
     transpose,
     window,
 )
@@ -48,12 +51,15 @@ from .packed_products import with_packed_product
 from .prefetch import with_prefetches
 from .registers import with_registers
 from .scalars import with_scalars_first
+from .short_lines import with_short_lines
 from .squares import with_squares
 from .versions import by_size
 
 __all__ = ["RULES", "prepared", "schedule_kernels", "scheduled"]
 
 logger = logging.getLogger(__name__)
+
+_DIVIDING = 8  # float32 of a vector from which floats are divided faster than integers one by one
 
 # The most special first.
 RULES: tuple[Rule[Any], ...] = (
@@ -67,6 +73,7 @@ RULES: tuple[Rule[Any], ...] = (
     peeled_window.RULE,
     window.RULE,
     contraction.RULE,
+    short_rows.RULE,
     dot.RULE,
     row_reduction.RULE,
     column_reduction.RULE,
@@ -121,6 +128,8 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D
         if many is not None:
             made = [many, *((least, version) for least, version in made if least < many[0])]
         function = by_size(plain.mod["main"], size, made)
+    if processor_of(target).vectors.lanes >= _DIVIDING:
+        function = with_float_divisions(function)
     return with_vector_math(with_scalars_first(function)).with_attr("tirx.is_scheduled", True)
 
 
@@ -145,9 +154,8 @@ def _applied(
 ) -> tirx.PrimFunc:
     schedule = plain.copy()
     schedule = rule.apply(schedule, target, decisions) or schedule
-    function = with_split_loops(
-        with_squares(with_overlaps(schedule.mod["main"], None if sizes is None else sizes.size))
-    )
+    whole = with_overlaps(schedule.mod["main"], None if sizes is None else sizes.size)
+    function = with_short_lines(with_split_loops(with_squares(whole)))
     peeled = with_peeled_boundaries(function, None if sizes is None else sizes.facts())
     return with_registers(with_prefetches(with_chunks(peeled)))
 

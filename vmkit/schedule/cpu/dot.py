@@ -14,7 +14,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ...target.processor import processor_of
-from ..blocks import SingleReduction, extent, partial_results, single_reduction, static_size
+from ..blocks import Loop, SingleReduction, extent, partial_results, single_reduction, static_size
 from ..expressions import known, stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
@@ -26,7 +26,8 @@ __all__ = ["RULE", "Decisions"]
 _LANES = (16, 8, 4)
 _ROWS = (4, 3, 2, 1)
 _LONG = 16  # elements of a row of odd length from which vectors pay
-_VERY_LONG, _AT_ONCE = 16, 4  # vectors of a row from which so many of its sums pay
+_MANY = 16  # vectors of an output from which a vector of its sums pays in rows that it does not divide
+_VERY_MANY, _AT_ONCE = 2048, 32  # elements of an output by itself from which so many of its sums pay
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     if not all(_is_contiguous(list(region.region), last) for region in node.reads):
         return None
     outputs = next(r for r in _ROWS if _outputs(sch, found) % r == 0)
-    lanes = _lanes(width, outputs, processor_of(target).vectors.lanes)
+    lanes = _lanes(width, _steps(sch, loops[found.spatial :]), outputs, processor_of(target).vectors.lanes)
     return Decisions(lanes, outputs, static_size(sch, loops) >= PARALLEL_SIZE) if lanes else None
 
 
@@ -117,14 +118,20 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     return sch
 
 
-def _lanes(width: int | None, outputs: int, vector: int) -> int | None:
-    """Return how many partial sums an output has; None of a row that is too short for vectors."""
+def _lanes(width: int | None, steps: int, outputs: int, vector: int) -> int | None:
+    """Return how many partial sums an output of so many steps has; None of a row that is too short for vectors.
+
+    What they leave of a row, and adding them up, costs more than it saves but where there are many steps.
+    """
+    if width is not None and width >= _LONG and steps >= _MANY * vector:
+        return _AT_ONCE if outputs == 1 and steps >= _VERY_MANY and width >= _AT_ONCE else _LANES[0]
     whole = next((t for t in _LANES if width is not None and width % t == 0 and width >= 2 * t), None)
-    if width is not None and width >= _VERY_LONG * vector:
-        # Fewer vectors than these would wait for each other's sums.
-        lanes = max(_LANES[0], _AT_ONCE * vector // outputs)
-        return whole if whole is not None and whole >= vector and outputs * whole >= _AT_ONCE * vector else lanes
     return whole or (_LANES[0] if width is None or width >= _LONG else None)
+
+
+def _steps(sch: s_tir.Schedule, loops: list[Loop]) -> int:
+    """Return the steps of a reduction; many where its outer axes may have any number of them."""
+    return static_size(sch, loops) if all(extent(sch, loop) for loop in loops[:-1]) else _VERY_MANY
 
 
 def _outputs(sch: s_tir.Schedule, found: SingleReduction) -> int:

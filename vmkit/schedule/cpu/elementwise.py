@@ -14,6 +14,7 @@ from ...target.processor import processor_of
 from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size
 from ..expressions import known, uses
 from ..rule import Rule, choices
+from .short_lines import mark_short_line
 
 __all__ = ["PARALLEL_SIZE", "RULE", "Decisions", "schedule_spatial", "sharing"]
 
@@ -75,6 +76,8 @@ def schedule_spatial(sch: s_tir.Schedule, block: Block, parallel_size: int = PAR
         if part is not None:
             sch.split(line, [None, part], disable_predication=True)
     loops = sch.get_loops(block)
+    if len(loops) > 1:
+        mark_short_line(sch, block, loops[-1])
     if len(loops) > 1 and static_size(sch, loops) >= parallel_size:
         sch.parallel(sch.fuse(*_shared(sch, loops)))
 

@@ -14,10 +14,10 @@ from tvm import s_tir, tirx
 
 from ..._tvm import unchecked_schedule
 from ..._tvm.nodes import TensorLoad
-from ..blocks import Block, is_reduction, kernel_blocks, with_fields
+from ..blocks import Block, extent, is_reduction, kernel_blocks, with_fields
 from ..expressions import is_choice, known, loads_in, uses
 
-__all__ = ["flattened", "flattened_steps"]
+__all__ = ["flattened", "flattened_rows", "flattened_steps"]
 
 
 def flattened(sch: s_tir.Schedule) -> s_tir.Schedule:
@@ -44,6 +44,40 @@ def flattened_steps(sch: s_tir.Schedule, keep: int = 0) -> s_tir.Schedule:
         return sch
     steps = [at for at, v in enumerate(node.iter_vars) if v.iter_type == tirx.IterVar.CommReduce][keep:-1]
     return _with_lines(sch, found[0], steps)
+
+
+def flattened_rows(sch: s_tir.Schedule, axes: int) -> s_tir.Schedule:
+    """Return the schedule of a kernel of stages over rows of so many axes, the last of which are one.
+
+    Stages along a row have these axes last, as steps or as those of what they make. What goes along a row has to be a
+    parameter of the kernel: a stage's own result is kept for one row at a time, not as one line.
+    """
+    tried = (_with_rows(sch, count) for count in range(axes, 1, -1))
+    return next((made for made in tried if made is not None), sch)
+
+
+def _with_rows(sch: s_tir.Schedule, count: int) -> s_tir.Schedule | None:
+    """Return the schedule of a kernel whose last so many axes are one in all stages along them; None where not."""
+    blocks = kernel_blocks(sch)
+    rank, made = len(sch.get(blocks[-1]).iter_vars), sch
+    for at, block in enumerate(blocks):
+        node = sch.get(block)
+        if len(node.iter_vars) < rank and not is_reduction(sch, block):
+            continue
+        if not _is_along_given(node, [v.var for v in node.iter_vars[-count:]], sch.mod["main"].params):
+            return None
+        first = len(node.iter_vars) - count
+        made = _with_lines(made, kernel_blocks(made)[at], range(first, first + count - 1))
+        if any(extent(made, loop) != 1 for loop in made.get_loops(kernel_blocks(made)[at])[first:-1]):
+            return None
+    return made
+
+
+def _is_along_given(node: s_tir.SBlock, axes: Sequence[tirx.Var], given: Sequence[tirx.Var]) -> bool:
+    """Say whether all that depends on some axes of a block are parameters of the kernel."""
+    regions = [region for region in (*node.reads, *node.writes)]
+    along = [r.source for r in regions if any(uses(place.min, axis) for place in r.region for axis in axes)]
+    return all(any(buffer.same_as(each) for each in given) for buffer in along)
 
 
 def _with_lines(sch: s_tir.Schedule, block: Block, firsts: Iterable[int]) -> s_tir.Schedule:

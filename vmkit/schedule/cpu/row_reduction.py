@@ -16,6 +16,7 @@ from ...target.processor import processor_of
 from ..blocks import Block, Loop, extent, is_reduction, keep_on_stack, kernel_blocks, partial_results, static_size
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
+from .flattening import flattened_rows
 from .in_place import earlier_result, in_place_of
 from .joined import joined
 from .overlap import tiles_of_any
@@ -56,6 +57,7 @@ class _Kernel:
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for stages over rows, of which some reduce the last axes and the last does not."""
+    sch = _with_lines(sch)
     kernel, lanes = _kernel(sch), processor_of(target).vectors.lanes
     if kernel is None:
         return None
@@ -74,6 +76,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     """Return decisions with half a vector to four vectors at once."""
+    sch = _with_lines(sch)
     kernel, default = _kernel(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
@@ -88,6 +91,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Schedule | None:
     """Schedule a kernel of stages over rows."""
+    plain, sch = sch, _with_lines(sch)
     kernel = _kernel(sch)
     assert kernel is not None
     # A tile that overlaps the one before it would read what that one wrote.
@@ -130,7 +134,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
                 continue
         _, lane = tiles_of_any(sch, sch.get_loops(block)[-1], decisions.lanes)
         sch.vectorize(lane)
-    made = None
+    made = None if sch is plain else sch
     if stage is not None:
         at = next(at for at, block in enumerate(reductions) if _same(sch, block, [stage[1]]))
         made = joined(sch, stage[0], partials[at], decisions.lanes)
@@ -151,6 +155,14 @@ def _summed_stage(sch: s_tir.Schedule, blocks: list[Block], maps: list[Block]) -
 
 def _same(sch: s_tir.Schedule, block: Block, among: list[Block]) -> bool:
     return any(sch.get(block).same_as(sch.get(each)) for each in among)
+
+
+def _with_lines(sch: s_tir.Schedule) -> s_tir.Schedule:
+    """Return a kernel with the rows of an image as one row, where that may be; else the kernel."""
+    found = staged_reduction(sch)
+    if found is None or len(found.reduced) < 2 or found.reduced[0] + len(found.reduced) < found.rank:
+        return sch
+    return flattened_rows(sch, len(found.reduced))
 
 
 def _kernel(sch: s_tir.Schedule) -> _Kernel | None:

@@ -1,0 +1,54 @@
+"""Integers are divided as floats where vectors have these, and every quotient and remainder is exact."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+import vmkit
+from vmkit import relay
+
+
+def exact(name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return quotients or remainders of int64: 0 by 0, as a kernel gives it."""
+    with np.errstate(over="ignore"):
+        quotient, rest = np.divmod(a, np.where(b == 0, 1, b))
+    # Rounded down as numpy has it; towards zero it is one more where signs differ and something is left.
+    if name in ("divide", "trunc_mod"):
+        is_less = (rest != 0) & ((a < 0) != (b < 0))
+        quotient, rest = quotient + is_less, rest - is_less * b
+    return np.where(b == 0, 0, quotient if "div" in name else rest)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int16", "uint8", "int8", "int64"])
+def test_quotients_and_remainders_are_exact(dtype: str) -> None:
+    info, random = np.iinfo(dtype), np.random.default_rng(0)
+    ends = {info.min, info.min + 1, -7, -2, -1, 0, 1, 2, 3, 5, 7, info.max // 2, info.max - 1, info.max}
+    pairs = [[a, b] for a, b in product(sorted(v for v in ends if info.min <= v <= info.max), repeat=2)]
+    drawn = random.integers(info.min, info.max, (4000, 2), dtype=dtype).astype("int64")
+    near = drawn[:2000] // np.array([1, 2 ** (info.bits // 2)])  # quotients of many digits
+    multiples = near[:, 1:] * (near[:, :1] % 5 + 1) + np.array([[-1, 0]])  # one less than a multiple
+    values = np.concatenate([np.array(pairs, "int64"), drawn, near, np.stack([multiples[:, 0], near[:, 1]], 1)])
+    a, b = values[(values >= info.min).all(1) & (values <= info.max).all(1)].astype(dtype).T.copy()
+    x, y = (relay.var(name, shape=(relay.Any(),), dtype=dtype) for name in "xy")
+    names = ["divide", "floor_divide", "trunc_mod", "floor_mod"]
+    made = relay.Tuple([getattr(relay, name)(x, y) for name in names])
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x, y], made), "native"), "cpu")
+    for name, result in zip(names, machine.run(a, b), strict=True):
+        expected = exact(name, a.astype("int64"), b.astype("int64")).astype(dtype)
+        np.testing.assert_array_equal(result.numpy(), expected, err_msg=name)
+
+
+def test_a_kernel_for_vectors_divides_no_integers() -> None:
+    x, y = (relay.var(name, shape=(256,), dtype="int32") for name in "xy")
+    made = relay.Tuple([relay.divide(x, y), relay.floor_mod(x, y)])
+
+    def code(cpu: str) -> str:
+        library = vmkit.compile(relay.Function([x, y], made), f"llvm -mcpu={cpu}").lib
+        assert library is not None
+        return str(library.inspect_source("ll"))
+
+    assert "sdiv" not in code("x86-64-v3") and "fdiv" in code("x86-64-v3")
+    assert "sdiv" in code("x86-64")
