@@ -69,13 +69,16 @@ def model(
         is_array = isinstance(value, np.ndarray)
         dtype, dims, *alike = (value.dtype, value.shape) if is_array else value  # type: ignore[misc,attr-defined]
         data.append(value.tobytes() if is_array else b"")  # type: ignore[attr-defined]
-        text, shape = (
+        # -1 in a signature is a size that only the run knows; the shape has 1 there.
+        text, shape, signature = (
             b.CreateString(name),
-            vector(tflite.TensorStartShapeVector, [int(d) for d in dims], "PrependInt32"),
+            vector(tflite.TensorStartShapeVector, [abs(int(d)) for d in dims], "PrependInt32"),
+            vector(tflite.TensorStartShapeSignatureVector, [int(d) for d in dims], "PrependInt32"),
         )
         quantized = quantization(*alike) if alike else None
         tflite.TensorStart(b)
         tflite.TensorAddShape(b, shape)
+        tflite.TensorAddShapeSignature(b, signature)
         tflite.TensorAddType(b, getattr(tflite.TensorType, str(dtype).upper()))
         tflite.TensorAddBuffer(b, len(data) - 1)
         tflite.TensorAddName(b, text)
@@ -262,6 +265,22 @@ def test_quantised_elements_that_only_move(tmp_path: Path) -> None:
     path.write_bytes(model(operators, {**tensors, "y": ("int8", (4, 3), 0.25, 3)}, ["x"]))
     with pytest.raises(UnsupportedOperatorError, match="TRANSPOSE that changes the scale or the zero point"):
         vmkit.compile(path, "llvm")
+
+
+def test_a_shape_that_follows_from_known_sizes_is_computed(tmp_path: Path) -> None:
+    """The file says of the result that only the run knows a size of it, as converters do of what has a batch."""
+    operators = [
+        ("SHAPE", "ShapeOptions", "x sizes"),
+        ("GATHER", "GatherOptions", "sizes order turned"),
+        ("RESHAPE", "ReshapeOptions", "x turned y"),
+    ]
+    sizes = ("int32", (2,))
+    tensors = {"sizes": sizes, "order": np.int32([1, 0]), "turned": sizes, "y": ("float32", (-1, 2))}
+    path = tmp_path / "turned.tflite"
+    path.write_bytes(model(operators, {"x": ("float32", SHAPE), **tensors}, ["x"]))
+    x = np.arange(6, dtype="float32").reshape(SHAPE)
+    result = vmkit.VirtualMachine(vmkit.compile(path, "llvm"), "cpu").run(x).numpy()
+    np.testing.assert_array_equal(result, x.reshape(SHAPE[::-1]))
 
 
 def test_a_shape_that_the_caller_gives_is_refused(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from ..relax.kernel_pipeline import PIPELINE
 from ..relax.large_results import large_results
 from ..relax.long_loops import cut_long_loops
 from ..relax.parameter_sizes import sizes_from_casts, sizes_of_parameters
+from ..relax.patterns import annotate_patterns
 from ..relax.places import keeping_places, nodes_of_kernels
 from ..relax.planning import plan_memory
 from ..relax.scaled_storage import share_scaled_storage
@@ -110,7 +111,7 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
         transform.ConvertToDataflow(1),
         branches_apart(),
         transform.LegalizeOps(legalizations()),
-        transform.AnnotateTIROpPattern(),
+        annotate_patterns(),
         eliminate_dead_code(),
         isolate_definitions(),
     ]

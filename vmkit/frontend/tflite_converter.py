@@ -6,12 +6,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
+import tvm
 import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, get_tensor_name
 
 from .._dataclasses import dataclass
+from .relax_values import value_of
 
 __all__ = ["Converter", "Variable"]
 
@@ -146,10 +149,21 @@ class Converter(OperatorConverter):
         data, axis = self.get_input_tensors(op)
         return relax.op.expand_dims(self.get_tensor_expr(data), int(self.get_tensor_value(axis).reshape(())))
 
+    def convert_shape(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
+        """Convert SHAPE: numbers where the sizes are known, so that what is computed from them is."""
+        (tensor,) = self.get_input_tensors(op)
+        sizes = self.bb.normalize(self.get_tensor_expr(tensor)).ty.shape
+        if not isinstance(sizes, relax.ShapeExpr) or not all(isinstance(d, tvm.tirx.IntImm) for d in sizes.values):
+            return super().convert_shape(op)
+        (result,) = self.get_output_tensors(op)
+        dtype = self.get_tensor_type_str(result.tensor.Type())
+        return relax.const(np.array([int(d) for d in sizes.values], dtype))
+
     def convert_reshape(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
         """Convert RESHAPE: TVM's own takes a shape that the graph computes for a list of numbers.
 
-        The file says what comes of it, as of all its tensors; not so of a shape that the caller gives.
+        Where that follows from known sizes, it is computed here. Else the file says what comes of it, as of all its
+        tensors; not so of a shape that the caller gives.
         """
         data, *shape = self.get_input_tensors(op)
         if not shape or not self.has_expr(shape[0].tensor_idx):
@@ -157,6 +171,9 @@ class Converter(OperatorConverter):
         (result,) = self.get_output_tensors(op)
         if data.qnn_params and not self.has_same_qnn_params(data, result):
             raise NotImplementedError("RESHAPE to a computed shape that changes the scale or the zero point")
+        known = value_of(self.get_tensor_expr(shape[0]), self.bb.lookup_binding)
+        if known is not None:
+            return relax.op.reshape(self.get_tensor_expr(data), known.reshape(-1).tolist())
         inputs = self.subgraph.InputsAsNumpy().tolist()
         if shape[0].tensor_idx in inputs or -1 in (
             result.tensor.ShapeSignatureAsNumpy() if result.tensor.ShapeSignatureLength() else ()

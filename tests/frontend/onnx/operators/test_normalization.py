@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.frontend.onnx.feeds import IMAGE, IMAGES, check_image
 from tests.frontend.onnx.programs import Compiled, array, assert_agrees, check, model, node
@@ -56,3 +57,16 @@ def test_statistics_are_moved_in_training() -> None:
     expected = [centred * scale[:, None] + bias[:, None], mean * 0.8 + own * 0.2, var * 0.8 + spread * 0.2]
     made = compiled(x=x, scale=scale, bias=bias, mean=mean, var=var)
     assert_agrees(made, [e.astype("float32") for e in expected], ["y", "m", "v"])
+
+
+@pytest.mark.parametrize("opset", [18, 21])
+@pytest.mark.parametrize("channels", [4, "unknown"])
+def test_groups_of_sizes_that_only_the_run_knows(opset: int, channels: int | str) -> None:
+    scales = 2 if opset == 18 else 4
+    known = {"w": array(4, 4, 1, 1)} if channels == 4 else {}
+    nodes = [node("Reshape", "all shape", "x"), *([node("Conv", "x w", "c")] if known else [])]
+    nodes += [node("GroupNormalization", "c s b" if known else "x s b", "n", num_groups=2), node("Relu", "n", "y")]
+    constants = known | {"s": array(scales), "b": array(scales, seed=1)}
+    proto = model(nodes, {"all": (["size"], "float32"), "shape": ([4], "int64")}, "y", constants, opset)
+    images = [array(2, 4, 3, 5), array(1, 4, 6, 2), array(3, 4, 1, 1)]
+    check(proto, *[{"all": x.ravel(), "shape": np.array(x.shape, "int64")} for x in images])

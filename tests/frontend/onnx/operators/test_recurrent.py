@@ -184,3 +184,17 @@ def test_a_state_of_another_batch_or_size_is_refused() -> None:
         inputs = {"x": ([5, 3, INPUT], "float32"), "h0": (shape, "float32")}
         with pytest.raises(ModelError, match=r"the initial state is .*; the input is for one of Tensor\[\(1, 3, 4\)"):
             from_onnx(model(layer("GRU", "x w r b _ h0"), inputs, "y h", weights("GRU")))
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+@pytest.mark.parametrize("kind", GATES)
+def test_sequences_whose_sizes_only_the_run_knows(kind: str, layout: int) -> None:
+    shaped = node("Reshape", "all shape", "x")
+    nodes = [shaped, *layer(kind, layout=layout)]
+    inputs = {"all": (["size"], "float32"), "shape": ([3], "int64")}
+    x = array(4, 2, INPUT)
+    compiled = Compiled(model(nodes, inputs, OUTPUTS[kind], weights(kind)))
+    known = Compiled(model(layer(kind, layout=layout), X, OUTPUTS[kind], weights(kind)))
+    for given in (x, x[:1], x[:, :1], x[:2]):
+        shape = np.array(given.shape, "int64")
+        assert_agrees(compiled(all=given.ravel(), shape=shape), known(x=given), OUTPUTS[kind].split())

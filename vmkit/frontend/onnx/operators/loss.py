@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from .... import relay
-from ....relay.ir import Expr
+from ....relay.ir import Expr, dims
 from ....relay.op import build
 from ..context import Context
 from ..registry import converter
+from ..run_time_axes import as_vector, size_along
 
 _NO_CLASS = -1  # ignored by default: no class has this number
 
@@ -23,7 +24,8 @@ def negative_log_likelihood(
 ) -> Expr:
     """Minus the element of each target class, times the weight of the class."""
     if weight is None:
-        weight = relay.full(ctx.constant(1, ctx.dtype(x)), [ctx.shape(x)[1]], ctx.dtype(x))
+        classes = as_vector(ctx, size_along(ctx, x, 1)) if dims.is_any(ctx.shape(x)[1]) else [ctx.shape(x)[1]]
+        weight = relay.broadcast_to(ctx.constant(1, ctx.dtype(x)), classes)
     ignored = _NO_CLASS if ignore_index is None else ignore_index
     return build("nn.nll_loss", x, target, weight, reduction=reduction, ignore_index=ignored)
 

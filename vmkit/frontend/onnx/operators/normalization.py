@@ -8,6 +8,7 @@ from .... import relay
 from ....relay.ir import Dim, Expr, TupleGetItem, dims
 from ..context import Context
 from ..registry import converter
+from ..typing import typed
 from .conversion import casted
 from .elementwise import binary
 from .layout import to_shape
@@ -160,8 +161,8 @@ def group_normalization(
 def by_group(ctx: Context, x: Expr, groups: int, epsilon: float, scale: Expr, bias: Expr, *, per_group: bool) -> Expr:
     """Return a tensor with the mean of each group of channels taken off, divided by its deviation, and scaled."""
     shape = ctx.shape(x)
-    channels = dims.floordiv(shape[1], groups)
-    grouped = to_shape(x, [shape[0], groups, channels, *shape[2:]])
+    channels = -1 if dims.is_any(shape[1]) else dims.floordiv(shape[1], groups)
+    grouped = typed(relay.reshape(x, [0, -4, groups, channels, -2]))
     axes = list(range(2, ctx.rank(grouped)))
     centred = relay.subtract(grouped, relay.mean(grouped, axes, True))
     variance = relay.mean(relay.multiply(centred, centred), axes, True)
@@ -169,9 +170,9 @@ def by_group(ctx: Context, x: Expr, groups: int, epsilon: float, scale: Expr, bi
     if per_group:
         spread: list[Dim] = [1, groups, *[1] * len(axes)]
         result = relay.add(relay.multiply(normal, to_shape(scale, spread)), to_shape(bias, spread))
-        return to_shape(result, shape)
+        return relay.reshape_like(result, x)
     spread = [1, shape[1], *[1] * (len(shape) - 2)]
-    return relay.add(relay.multiply(to_shape(normal, shape), to_shape(scale, spread)), to_shape(bias, spread))
+    return relay.add(relay.multiply(relay.reshape_like(normal, x), to_shape(scale, spread)), to_shape(bias, spread))
 
 
 @converter("LRN")

@@ -12,10 +12,9 @@ from ....relay.op import build
 from ..context import Context
 from ..known import constant, value_of
 from ..registry import AttributeGroup, converter
-from ..run_time_axes import pinned, shape_vector
+from ..run_time_axes import pinned, shape_vector, size_along
 from ..typing import typed
 from .gate_activations import gate_activations
-from .layout import to_shape
 from .recurrence import Layer, run
 
 __all__ = ["Projection", "Recurrent", "add_peepholes", "joined_bias", "part", "recurrent"]
@@ -138,21 +137,21 @@ def recurrent(
     if options.layout:
         x = typed(relay.transpose(x, [1, 0, 2]))
         initial = [None if s is None else typed(relay.transpose(s, [1, 0, 2])) for s in initial]
-    (steps, batch, _), count = ctx.shape(x), options.directions
+    batch, count = ctx.shape(x)[1], options.directions
     begins = [None if s is None else _of_batch(ctx, s, x, [count, batch, hidden]) for s in initial]
     names = options.activations or [*_ACTIVATIONS[cell]] * count
     functions = gate_activations(ctx, names, options.activation_alpha, options.activation_beta)
     each = len(functions) // count
     stacks, finals = [], []
-    zeros = typed(_zeros(ctx, batch, hidden, ctx.dtype(x)))
+    zeros = typed(_zeros(ctx, x, hidden))
     for index in range(count):
         layer = layer_type(ctx, cell, hidden, functions[index * each : (index + 1) * each], options.clip)
         project = direction_layer(layer, index)
-        rows = typed(project(typed(to_shape(x, [dims.mul(steps, batch), ctx.shape(x)[2]]))))
-        rows = typed(to_shape(rows, [steps, batch, ctx.shape(rows)[1]]))
+        rows = typed(project(typed(relay.reshape(x, [-3, 0]))))
+        rows = typed(relay.reshape_like(rows, x, 0, 1, 0, 2))
         states = [zeros if s is None else _of_begun(ctx, typed(part(s, index)), lengths) for s in begins]
         is_reverse = options.direction == "reverse" or index == 1
-        states += [typed(_zeros(ctx, batch, width, ctx.dtype(x))) for width in layer.more_states]
+        states += [typed(_zeros(ctx, x, width)) for width in layer.more_states]
         stack, state = run(layer, rows, states, lengths, is_reverse)
         stacks.append(relay.expand_dims(stack, 1))
         finals.append([relay.expand_dims(s, 0) for s in state[: len(begins)]])
@@ -192,10 +191,15 @@ def _of_begun(ctx: Context, state: Expr, lengths: Expr | None) -> Expr:
     return typed(relay.where(has_begun, state, ctx.constant(0, ctx.dtype(state))))
 
 
-def _zeros(ctx: Context, batch: Dim, hidden: int, dtype: str) -> Expr:
+def _zeros(ctx: Context, x: Expr, width: int) -> Expr:
+    """Return what a state is before the first step of a sequence (steps, batch, features): zeros (batch, width)."""
+    batch, dtype = ctx.shape(x)[1], ctx.dtype(x)
     if isinstance(batch, int):
-        return relay.zeros([batch, hidden], dtype)
-    return relay.broadcast_to(ctx.constant(0, dtype), [batch, hidden])
+        return relay.zeros([batch, width], dtype)
+    if not dims.is_any(batch):
+        return relay.broadcast_to(ctx.constant(0, dtype), [batch, width])
+    shape = relay.stack([size_along(ctx, x, 1), ctx.constant(width, "int64")], 0)
+    return pinned(ctx, typed(relay.broadcast_to(ctx.constant(0, dtype), shape)), [AnyDim(), width])
 
 
 def _sized(
