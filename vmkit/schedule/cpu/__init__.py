@@ -50,6 +50,7 @@ from .registers import with_registers
 from .scalars import with_scalars_first
 from .squares import with_squares
 from .versions import by_size
+from .widened_blocks import with_widened_blocks
 
 __all__ = ["RULES", "prepared", "schedule_kernels", "scheduled"]
 
@@ -149,7 +150,7 @@ def _applied(
         with_squares(with_overlaps(schedule.mod["main"], None if sizes is None else sizes.size))
     )
     peeled = with_peeled_boundaries(function, None if sizes is None else sizes.facts())
-    return with_registers(with_prefetches(with_chunks(peeled)))
+    return with_registers(with_prefetches(with_widened_blocks(with_chunks(peeled))))
 
 
 def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose) -> tirx.PrimFunc:
