@@ -22,6 +22,7 @@ from vmkit.relay.transform import FoldConstant, InferType
 from vmkit.relay.transform.evaluation import evaluate_now
 from vmkit.schedule.cpu import dot, filled
 from vmkit.target import canonical_target
+from vmkit.values.halves import HALVES
 
 TARGET = canonical_target("llvm").primary
 ROWS = tvm.tirx.Var("rows", "int64")
@@ -226,7 +227,6 @@ def dense_weight(weight: np.ndarray, *passes: Any) -> np.ndarray:
     return call.args[1].data
 
 
-HALVES = ("float16", "bfloat16")
 EXACT = {
     "float16": numbers(64, 20).astype("float16").astype("float32"),
     "bfloat16": (numbers(64, 20).view("uint32") & np.uint32(0xFFFF0000)).view("float32") * np.float32(2.0**40),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from vmkit.values.halves import half_type
+from vmkit.values.halves import half_type, narrowed, widened
 
 BOTH = ("float16", "bfloat16")
 MANY = np.random.default_rng(0).standard_normal((3, 1 << 16)).astype("float16").astype("float32")
@@ -41,3 +41,18 @@ def test_every_bit_of_every_number_counts(values: np.ndarray, found: str | None)
 def test_only_the_types_given_are_looked_for_and_the_first_is_taken() -> None:
     one = np.ones(4, "float32")
     assert [half_type(one, types) for types in (BOTH, BOTH[::-1], BOTH[1:], ())] == [*BOTH, BOTH[1], None]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "uint16"])
+def test_all_numbers_of_16_bits_are_widened_and_narrowed_again(dtype: str) -> None:
+    halves = np.arange(1 << 16, dtype="uint16").view(dtype)
+    wide = widened(halves)
+    half = "float16" if dtype == "float16" else "bfloat16"
+    assert half_type(wide, [half]) == half
+    back = narrowed(wide, half)
+    assert back.dtype == dtype
+    np.testing.assert_array_equal(back.view("uint16"), halves.view("uint16"))
+    if dtype == "float16":
+        np.testing.assert_array_equal(wide, halves)
+    else:
+        np.testing.assert_array_equal(wide.view("uint32") >> 16, halves)

@@ -20,7 +20,8 @@ from ..relay.transform.evaluation import Evaluate
 from ..target.integer_unit import IntegerUnit, integer_unit
 from ..target.matrix_unit import has_matrix_unit
 from ..target.processor import Processor, cores_of, processor_of
-from ..target.vectors import halves_of, vector_unit
+from ..target.vectors import vector_unit, widens_halves
+from ..values.halves import HALVES
 
 __all__ = ["PASSES", "PassRow", "passes_for", "passes_text"]
 
@@ -114,7 +115,8 @@ def _lanes(target: Target, _evaluate: Evaluate) -> Options:
 
 def _weights(target: Target, _evaluate: Evaluate) -> Options:
     # A matrix unit cuts weights of float32 in parts.
-    return {"lanes": vector_unit(target).lanes, "halves": () if has_matrix_unit(target) else halves_of(target)}
+    are_widened = widens_halves(target) and not has_matrix_unit(target)
+    return {"lanes": vector_unit(target).lanes, "halves": HALVES if are_widened else ()}
 
 
 def _registers(target: Target, _evaluate: Evaluate) -> Options:

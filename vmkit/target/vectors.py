@@ -9,7 +9,7 @@ from tvm.target import Target
 from .._dataclasses import dataclass
 from . import llvm
 
-__all__ = ["GATHERED", "HALVES", "PORTABLE", "VectorUnit", "halves_of", "vector_unit"]
+__all__ = ["GATHERED", "PORTABLE", "VectorUnit", "vector_unit", "widens_halves"]
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,6 @@ PORTABLE = VectorUnit(8, 8, 16)
 GATHERED = 8
 """How many elements are gathered fastest: as many as there are addresses in a vector of AVX-512."""
 
-HALVES = ("float16", "bfloat16")
-"""Floating-point types of 16 bits, which kernels store and do not compute in."""
-
 
 def vector_unit(target: Target) -> VectorUnit:
     """Return the vector unit of an ``llvm`` target; 128 bits where nothing more is known of it.
@@ -93,21 +90,20 @@ def _unit(triple: str, cpu: str, attributes: tuple[str, ...], width: int) -> Vec
     return next((unit for feature, unit in _UNITS if feature in features), _PLAIN)
 
 
-def halves_of(target: Target) -> tuple[str, ...]:
-    """Return those of :data:`HALVES` of which an ``llvm`` target makes vectors of float32 in an instruction or two.
+def widens_halves(target: Target) -> bool:
+    """Say whether an ``llvm`` target makes vectors of float32 from float16 and bfloat16 in an instruction or two.
 
-    >>> halves_of(Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v3"}))
-    ('float16', 'bfloat16')
-    >>> halves_of(Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v2"}))
-    ()
+    >>> widens_halves(Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v3"}))
+    True
+    >>> widens_halves(Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v2"}))
+    False
     """
-    return _halves(*llvm.description_of(target))
+    return _widens_halves(*llvm.description_of(target))
 
 
 @functools.lru_cache(maxsize=64)
-def _halves(triple: str, cpu: str, attributes: tuple[str, ...]) -> tuple[str, ...]:
-    if llvm.architecture(triple) == "aarch64":
-        return HALVES
-    is_x86, features = llvm.architecture(triple) == "x86_64", llvm.cpu_features(triple, cpu, attributes)
+def _widens_halves(triple: str, cpu: str, attributes: tuple[str, ...]) -> bool:
+    if llvm.architecture(triple) != "x86_64":
+        return llvm.architecture(triple) == "aarch64"
     # Without AVX2 there is no widening of integers in whole vectors, which is what bfloat16 takes.
-    return HALVES if is_x86 and features.issuperset(("avx2", "f16c")) else ()
+    return llvm.cpu_features(triple, cpu, attributes).issuperset(("avx2", "f16c"))

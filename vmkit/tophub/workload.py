@@ -17,7 +17,7 @@ from .._dataclasses import dataclass
 from ..schedule.blocks import is_reduction, kernel_blocks
 from ..schedule.expressions import known
 from ..schedule.rule import Rule
-from ..target.vectors import HALVES
+from ..values.halves import HALVES
 
 __all__ = ["Axis", "Workload", "workload_of"]
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["half_type"]
+__all__ = ["HALVES", "half_type", "narrowed", "widened"]
+
+HALVES = ("float16", "bfloat16")
+"""Floating-point types of 16 bits, in which numbers are stored that kernels compute with in float32."""
 
 _PIECE = 1 << 16  # numbers that are looked at together; most arrays are told by the first of them
 
@@ -27,6 +30,31 @@ def half_type(array: np.ndarray[Any, Any], types: Sequence[str]) -> str | None:
     bits = np.ascontiguousarray(array).view("uint32").reshape(-1)
     pieces = range(0, bits.size, _PIECE)
     return next((each for each in types if all(_HOLDS[each](bits[at : at + _PIECE]) for at in pieces)), None)
+
+
+def narrowed(array: np.ndarray[Any, Any], half: str) -> np.ndarray[Any, Any]:
+    """Return the numbers of a float32 array, all of which :func:`half_type` has found to be ones of a type, as these.
+
+    Of bfloat16, which numpy lacks, the bits come as uint16.
+    """
+    if half == "float16":
+        return array.astype("float16")
+    return (np.ascontiguousarray(array).view("uint32") >> np.uint32(16)).astype("uint16")
+
+
+def widened(array: np.ndarray[Any, Any], made: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
+    """Return numbers of float16, or the bits of bfloat16 as uint16, as float32; in the memory of `made` if it is given.
+
+    Nothing else of their size is allocated.
+    """
+    made = np.empty(array.shape, "float32") if made is None else made
+    if array.dtype == "float16":
+        made[...] = array
+        return made
+    bits = made.view("uint32")
+    bits[...] = array
+    bits <<= np.uint32(16)
+    return made
 
 
 def _is_float16(bits: np.ndarray[Any, Any]) -> bool:

@@ -14,7 +14,7 @@ from vmkit import relay
 from vmkit.schedule import cpu as rules
 from vmkit.schedule.cpu import dense
 from vmkit.target import canonical_target
-from vmkit.target.vectors import HALVES
+from vmkit.values.halves import HALVES
 
 RNG = np.random.default_rng(0)
 ROWS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 13, 24, 25, 31, 57, 64, 130, 301)

@@ -18,7 +18,7 @@ from tvm.target import Target
 from ..._dataclasses import dataclass
 from ...kernels.packed_product.shape import BLOCK
 from ...target.processor import Caches, Processor, processor_of
-from ...target.vectors import HALVES
+from ...values.halves import HALVES
 from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
 from ..rule import Options, Rule, Versions, choices
 from .chunks import in_chunks
