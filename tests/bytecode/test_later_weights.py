@@ -25,6 +25,7 @@ from vmkit.errors import ExecutableError
 from vmkit.executable.archive import read_archive, write_archive
 from vmkit.executable.description import MALFORMED
 from vmkit.relay.json import load_json, save_json
+from vmkit.values.halves import narrowed
 
 CHANNELS = 96
 WEIGHT = np.random.default_rng(1).standard_normal((3, 3, CHANNELS, CHANNELS)).astype("float32") / 30
@@ -78,10 +79,56 @@ def test_a_file_holds_the_weights_as_they_were(exe: vmkit.Executable, path: Path
     assert path.with_name("again.vmx").read_bytes() == path.read_bytes()
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_a_file_holds_weights_in_16_bits_that_hold_them(dtype: str, tmp_path: Path) -> None:
+    weight = WEIGHT.astype("float16").astype("float32")
+    if dtype == "bfloat16":
+        weight = (WEIGHT.view("uint32") & np.uint32(0xFFFF0000)).view("float32")
+    made, path = vmkit.compile(network(weight), target="llvm"), tmp_path / "model.vmx"
+    made.export(path)
+    manifest, members = read_archive(path)
+    assert (manifest["format_version"], len(members["weights.bin"])) == (4, weight.nbytes // 2)
+    loaded = vmkit.load(path)
+    assert [each.weight.dtype_name for each in later(loaded.program)] == [dtype]
+    assert later(loaded.program) == later(made.program)
+    (same,) = later(vmkit.compile(network(weight + np.float32(1e-7)), target="llvm").program)
+    assert same.weight.dtype_name == "float32"
+    for each in (made, loaded):
+        (result,) = vmkit.VirtualMachine(each).run(X)
+        np.testing.assert_allclose(result.numpy(), convolved(X, weight, (1, 1, 1, 1)), rtol=1e-3, atol=1e-4)
+    loaded.export(tmp_path / "again.vmx")
+    assert (tmp_path / "again.vmx").read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(("stored", "values"), [((2, 16, 1), "float16"), ((4, 16, 1), "bfloat16")])
+def test_a_text_says_in_which_bits_a_weight_is_stored(stored: tuple[int, ...], values: str) -> None:
+    exact = (np.frombuffer(BLOCK, "uint32") & np.uint32(0xFFFFE000 if values == "float16" else 0xFFFF0000)).view(
+        "float32"
+    )
+    bits = narrowed(exact, values).tobytes()
+    said = {**SAID, "stored": stored, "size": len(bits)}
+    (half,), (whole,) = (
+        with_block(program_of(each), memoryview(block)).constants
+        for each, block in ((said, bits), (SAID, exact.tobytes()))
+    )
+    assert isinstance(half, LaterConstant) and isinstance(whole, LaterConstant)
+    assert half.is_half and not whole.is_half and half != whole
+    np.testing.assert_array_equal(half.numpy(), whole.numpy())
+
+
+@pytest.mark.parametrize("stored", [(0, 16, 1), (1, 16, 1), (2, 8, 1), (2, 16, 2), (2, 64, 1), (4, 32, 1)])
+def test_a_weight_that_is_stored_in_other_bits_is_refused(stored: tuple[int, ...]) -> None:
+    block = memoryview(bytes(576 * 8))
+    for size in (576, 576 * 2, 576 * 4, 576 * 8):
+        with pytest.raises(ExecutableError):
+            with_block(program_of({**SAID, "stored": stored, "size": size}), block)
+
+
 def test_what_reads_no_later_weights_refuses_the_file(path: Path, tmp_path: Path) -> None:
     assert read_archive(path)[0]["format_version"] == 3
     x = relay.var("x", shape=(1 << 16,))
-    plain = vmkit.compile(relay.Function([x], x + relay.const(np.ones(1 << 16, "float32"))), target="llvm")
+    thirds = np.full(1 << 16, 1 / 3, "float32")
+    plain = vmkit.compile(relay.Function([x], x + relay.const(thirds)), target="llvm")
     plain.export(tmp_path / "plain.vmx")
     assert read_archive(tmp_path / "plain.vmx")[0]["format_version"] == 2
 

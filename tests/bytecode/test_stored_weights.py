@@ -17,6 +17,7 @@ from vmkit.bytecode.placeholders import WEIGHT_BYTES
 from vmkit.bytecode.stored_weights import moved_to_block, with_block
 from vmkit.errors import ExecutableError
 from vmkit.executable.archive import read_archive, write_archive
+from vmkit.executable.description import MALFORMED
 from vmkit.runtime.machine import VirtualMachine
 
 SIZE = WEIGHT_BYTES // 4
@@ -191,3 +192,106 @@ def test_a_program_without_weights_is_left_alone() -> None:
     x = relay.var("x", shape=(2,))
     program = vmkit.compile(relay.Function([x], x + relay.const(1.0)), target="llvm").program
     assert lift_weights(program) == (program, (), set())
+
+
+HALVES = {
+    "float16": W.astype("float16").astype("float32"),
+    "bfloat16": (W.view("uint32") & np.uint32(0xFFFF0000)).view("float32") * np.float32(2.0**40),
+}
+
+
+def added(weight: np.ndarray) -> vmkit.Executable:
+    x = vector("x")
+    return vmkit.compile(relay.Function([x], x + relay.const(weight)), target="llvm")
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_file_holds_numbers_of_float32_in_16_bits_that_hold_them(dtype: str, tmp_path: Path) -> None:
+    path, weight = tmp_path / "model.vmx", HALVES[dtype]
+    made = added(weight)
+    made.export(path)
+    manifest, members = read_archive(path)
+    assert (manifest["format_version"], len(members["weights.bin"])) == (4, weight.nbytes // 2)
+    for mapped in (True, False):
+        loaded = vmkit.load(path, map_weights=mapped)
+        assert loaded.code == made.code and loaded.constants == made.constants
+        np.testing.assert_array_equal(VirtualMachine(loaded).run(X).numpy(), X + weight)
+    loaded.export(tmp_path / "again.vmx")
+    assert (tmp_path / "again.vmx").read_bytes() == path.read_bytes()
+
+
+def test_a_block_of_which_most_was_widened_is_not_kept(tmp_path: Path) -> None:
+    x, path = vector("x"), tmp_path / "model.vmx"
+    others = [HALVES["float16"] * np.float32(2.0**n) for n in range(3)]
+    for weights in ([W, *others[:1]], [W, *others]):
+        sums = x
+        for weight in weights:
+            sums = sums * relay.const(weight)
+        vmkit.compile(relay.Function([x], sums), target="llvm").export(path)
+        _, members = read_archive(path)
+        program = with_block(vmkit.bytecode.decode(members["code.bin"]), members["weights.bin"])
+        (plain,) = (c for c in program.constants if isinstance(c, TensorConstant) and (c.numpy() == W).all())
+        is_part = np.shares_memory(np.frombuffer(plain.data, "uint8"), np.frombuffer(members["weights.bin"], "uint8"))
+        assert is_part == (len(weights) < 3)
+        expected = np.prod([X, *weights], axis=0)
+        np.testing.assert_allclose(VirtualMachine(vmkit.load(path)).run(X).numpy(), expected, rtol=1e-5)
+
+
+def test_a_file_of_other_numbers_is_what_older_readers_read(tmp_path: Path) -> None:
+    weight = HALVES["float16"].copy()
+    weight[-1] = np.float32(0.1)
+    added(weight).export(tmp_path / "model.vmx")
+    manifest, members = read_archive(tmp_path / "model.vmx")
+    assert (manifest["format_version"], len(members["weights.bin"])) == (2, weight.nbytes)
+
+
+HALF = {"dtype": [2, 32, 1], "device": [1, 0], "shape": [4], "place": 0, "size": 8, "reserved": 0, "stored": [2, 16, 1]}
+
+
+def half(said: dict[str, object]) -> Program:
+    return Program("", (), (), ("vmkit.weight:" + json.dumps(said),), ())
+
+
+def test_a_text_says_that_numbers_are_widened() -> None:
+    block = memoryview(np.array([1, -0.0, np.inf, 2.0**-24], "float16").tobytes())
+    (constant,) = with_block(half(HALF), block).constants
+    assert isinstance(constant, TensorConstant) and constant.dtype_name == "float32"
+    np.testing.assert_array_equal(constant.numpy(), np.array([1, -0.0, np.inf, 2.0**-24], "float32"))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"stored": [0, 16, 1]},
+        {"stored": [2, 32, 1]},
+        {"stored": [2, 16, 2]},
+        {"stored": [2, 8, 1]},
+        {"dtype": [0, 32, 1]},
+        {"dtype": [2, 64, 1]},
+        {"dtype": [2, 16, 1]},
+        {"device": [2, 0]},
+        {"shape": [3]},
+        {"shape": [5]},
+        {"shape": [-4]},
+        {"shape": [-2, -2]},
+        {"shape": [1 << 62, 4]},
+        {"size": 7},
+        {"size": 9},
+        {"size": 16},
+        {"place": 8},
+        {"place": -8},
+    ],
+    ids=json.dumps,
+)
+def test_numbers_that_cannot_be_widened_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(ExecutableError, match=r"cannot be widened|is not in the 12 bytes"):
+        with_block(half({**HALF, **changes}), memoryview(bytes(12)))
+
+
+@pytest.mark.parametrize("name", HALF)
+@pytest.mark.parametrize("value", [None, "x", {}, [[1]], 2**70, 0.5], ids=str)
+def test_a_text_that_says_something_else_of_them_is_found_out(name: str, value: object) -> None:
+    if name == "reserved":
+        return
+    with pytest.raises((ExecutableError, *MALFORMED)):
+        with_block(half({**HALF, name: value}), memoryview(bytes(12)))

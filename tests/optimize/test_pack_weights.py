@@ -13,12 +13,16 @@ import vmkit
 from tests.relay.op.onnx_reference import onnx_result
 from tests.relay.programs import type_error
 from vmkit import relay
+from vmkit._tvm import tensor_view
+from vmkit.compiler.relay_passes import PASSES
 from vmkit.optimize import PackWeights
 from vmkit.relay.ir.visit import post_order
 from vmkit.relay.lower import lower_module
 from vmkit.relay.transform import FoldConstant, InferType
+from vmkit.relay.transform.evaluation import evaluate_now
 from vmkit.schedule.cpu import dot, filled
 from vmkit.target import canonical_target
+from vmkit.values.halves import HALVES
 
 TARGET = canonical_target("llvm").primary
 ROWS = tvm.tirx.Var("rows", "int64")
@@ -211,3 +215,42 @@ def test_dense_layers_of_doubles_have_blocks_of_as_many_vectors(units: int) -> N
     for rows in (0, 1, 3, 6, 17):
         value = np.random.default_rng(rows).random((rows, 9))
         np.testing.assert_allclose(machine.run(value).numpy(), value @ weight.T, rtol=1e-13)
+
+
+def dense_weight(weight: np.ndarray, *passes: Any) -> np.ndarray:
+    """Return the packed weight of a dense layer, after some passes that fold constants."""
+    x = relay.var("x", shape=(ROWS, weight.shape[1]))
+    mod = tvm.IRModule({"main": relay.Function([x], relay.nn.dense(x, relay.const(weight)))})
+    for each in (InferType(), *passes, FoldConstant(), InferType()):
+        mod = each(mod)
+    (call,) = (n for n in post_order(mod["main"]) if isinstance(n, relay.Call) and n.op.name.endswith("dense_pack"))
+    return call.args[1].data
+
+
+EXACT = {
+    "float16": numbers(64, 20).astype("float16").astype("float32"),
+    "bfloat16": (numbers(64, 20).view("uint32") & np.uint32(0xFFFF0000)).view("float32") * np.float32(2.0**40),
+    "float32": numbers(64, 20),
+}
+
+
+@pytest.mark.parametrize("dtype", EXACT)
+def test_weights_of_dense_layers_that_16_bits_hold_are_stored_in_16_bits(dtype: str) -> None:
+    weight = EXACT[dtype]
+    packed, whole = dense_weight(weight, PackWeights(16, HALVES)), dense_weight(weight, PackWeights(16))
+    assert (str(packed.dtype), str(whole.dtype)) == (dtype, "float32")
+    assert tuple(packed.shape) == tuple(whole.shape) == (2, 20, 32)
+    if dtype == "bfloat16":
+        bits = np.from_dlpack(tensor_view(packed, packed.shape, "uint16")).astype("uint32") << 16
+        np.testing.assert_array_equal(bits.view("float32"), whole.numpy())
+    else:
+        np.testing.assert_array_equal(packed.numpy().astype("float32"), whole.numpy())
+
+
+@pytest.mark.parametrize(
+    ("cpu", "dtype"), [("x86-64-v3", "float16"), ("x86-64", "float32"), ("sapphirerapids", "float32")]
+)
+def test_a_target_says_whether_weights_are_stored_in_16_bits(cpu: str, dtype: str) -> None:
+    target = canonical_target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}", None).primary
+    (row,) = (each for each in PASSES if each.name == "PackWeights")
+    assert str(dense_weight(EXACT["float16"], PackWeights(**row.told(target, evaluate_now))).dtype) == dtype

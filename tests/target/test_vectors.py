@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tvm.target import Target
 
-from vmkit.target.vectors import VectorUnit, vector_unit
+from vmkit.target.vectors import VectorUnit, vector_unit, widens_halves
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,19 @@ def test_what_fits_into_registers_follows_from_their_number() -> None:
     assert [wide.most_rows(width) for width in (16, 48, 1024)] == [30, 9, 1]
     assert (wide.parts(), narrow.parts()) == ([16, 8, 4], [4])
     assert (wide.vectors_in(96), narrow.vectors_in(24), wide.vectors_in(24)) == ([16, 32, 48], [4, 8, 12], [])
+
+
+@pytest.mark.parametrize(
+    ("config", "are_widened"),
+    [
+        ({"mtriple": "aarch64-linux-gnu"}, True),
+        ({"mtriple": "armv7a-linux-gnueabihf", "mcpu": "cortex-a15"}, False),
+        ({"mtriple": "riscv64-linux-gnu"}, False),
+        ({"mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v2"}, False),
+        ({"mtriple": "x86_64-linux-gnu", "mcpu": "ivybridge"}, False),
+        ({"mtriple": "x86_64-linux-gnu", "mcpu": "haswell"}, True),
+        ({"mtriple": "x86_64-linux-gnu", "mcpu": "znver4"}, True),
+    ],
+)
+def test_numbers_of_16_bits_are_widened_where_an_instruction_does_it(config: dict[str, str], are_widened: bool) -> None:
+    assert widens_halves(Target({"kind": "llvm", **config})) == are_widened

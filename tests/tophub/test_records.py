@@ -89,6 +89,21 @@ def test_a_workload_says_what_a_kernel_is_and_reads_back() -> None:
     assert tophub.Workload.from_json(json.loads(json.dumps(workload.to_json()))) == workload
 
 
+def test_a_workload_of_a_weight_that_is_widened_is_another_one() -> None:
+    def packed(dtype: str) -> tophub.Workload:
+        def function(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+            k = te.reduce_axis((0, 64))
+            return te.compute((n, 32), lambda i, j: te.sum(x[i, k] * w[j // 32, k, j % 32].astype("float32"), k))
+
+        data, weight = te.placeholder((n, 64), name="x"), te.placeholder((1, 64, 32), dtype, "w")
+        return key(te.create_prim_func([data, weight, function(data, weight)]))
+
+    whole, *others = (packed(dtype) for dtype in ("float32", "float16", "bfloat16"))
+    assert whole.reads == ("i0, i2", "i1 // 32, i2, i1 % 32")
+    assert [each.reads[1] for each in others] == [f"{whole.reads[1]}: {dtype}" for dtype in ("float16", "bfloat16")]
+    assert all(each.distance(whole) is None for each in others)
+
+
 def test_a_workload_of_a_rule_that_was_renamed_reads_as_one_of_todays() -> None:
     data = key(dense(n, 20, 64)).to_json()
     old = {"edges", "joined", "pieces", "rows", "total"}

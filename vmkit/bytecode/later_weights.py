@@ -1,24 +1,26 @@
 """Weights that are transformed when a program starts: constants whose bytes are made when somebody asks for them.
 
-A file holds the weight as it was, which is up to four times smaller, and how it is transformed.
+A file holds the weight as it was, which is up to four times smaller, or eight times where 16 bits hold its numbers, and
+how it is transformed.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..errors import ExecutableError
 from ..kernels.winograd_weight import WinogradWeight
+from ..values.halves import widened
 from ..values.host_memory import aligned_empty, aligned_part
+from .half_weights import FLOAT32, HALF_TYPES
 from .program import TensorConstant
 
 __all__ = ["LaterConstant", "later_from", "later_text"]
-
-_FLOAT32 = (2, 32, 1)
 
 
 class LaterConstant(TensorConstant):
@@ -27,7 +29,7 @@ class LaterConstant(TensorConstant):
     Attributes
     ----------
     weight : TensorConstant
-        The weight as it was.
+        The weight as it was, in float32, float16 or bfloat16.
     plan : WinogradWeight
         How it is transformed.
     """
@@ -37,7 +39,7 @@ class LaterConstant(TensorConstant):
     _memory: Callable[[], np.ndarray[Any, Any] | None]
 
     def __init__(self, weight: TensorConstant, plan: WinogradWeight) -> None:
-        values = {"dtype": _FLOAT32, "device": weight.device, "shape": plan.made, "reserved": 0}
+        values = {"dtype": FLOAT32, "device": weight.device, "shape": plan.made, "reserved": 0}
         for name, value in {**values, "weight": weight, "plan": plan, "_memory": lambda: None}.items():
             object.__setattr__(self, name, value)  # as a frozen dataclass does it
 
@@ -47,11 +49,18 @@ class LaterConstant(TensorConstant):
         memory = self._memory()
         if memory is None:
             made = aligned_empty(self.nbytes)
-            self.plan.transform(self.weight.numpy(), made.view("float32").reshape(self.plan.made))
+            weight = self.weight.numpy()
+            weight = widened(weight) if weight.dtype == "uint16" else weight  # bfloat16, which numpy lacks
+            self.plan.transform(weight, made.view("float32").reshape(self.plan.made))
             # What arrays over the memory hold, and tensors over those, is the array that it came in.
             object.__setattr__(self, "_memory", weakref.ref(made.base))
             return made.data
         return aligned_part(memory, self.nbytes).data
+
+    @property
+    def is_half(self) -> bool:
+        """Whether the weight is in 16 bits."""
+        return self.weight.dtype in HALF_TYPES.values()
 
     @property
     def nbytes(self) -> int:
@@ -92,7 +101,8 @@ def later_from(weight: TensorConstant, said: Mapping[str, Any]) -> LaterConstant
     if not all(type(n) is int for n in (*shape, *tile, *made)) or (len(shape), len(tile), len(made)) != (4, 2, 4):
         raise ExecutableError(f"a weight {list(shape)!r:.80} cannot be transformed for tiles {list(tile)!r:.80}")
     plan = WinogradWeight(shape, tile, made[3])
-    is_plain = (weight.dtype, weight.device[0], weight.shape) == (_FLOAT32, 1, shape)
-    if not plan.is_possible or plan.made != made or not is_plain or tuple(said["dtype"]) != _FLOAT32:
+    is_plain = weight.dtype in (FLOAT32, *HALF_TYPES.values()) and (weight.device[0], weight.shape) == (1, shape)
+    is_plain = is_plain and weight.nbytes * 8 == prod(shape) * weight.dtype[1]
+    if not plan.is_possible or plan.made != made or not is_plain or tuple(said["dtype"]) != FLOAT32:
         raise ExecutableError(f"a weight {list(shape)} for tiles {list(tile)} does not become {list(made)}")
     return LaterConstant(weight, plan)

@@ -20,12 +20,15 @@ from ..relay.transform.evaluation import Evaluate
 from ..target.integer_unit import IntegerUnit, integer_unit
 from ..target.matrix_unit import has_matrix_unit
 from ..target.processor import Processor, cores_of, processor_of
-from ..target.vectors import vector_unit
+from ..target.vectors import vector_unit, widens_halves
+from ..values.halves import HALVES
 
 __all__ = ["PASSES", "PassRow", "passes_for", "passes_text"]
 
 Kept = Callable[[Function], Collection[RelayExpr]]
-Options = Mapping[str, bool | int | IntegerUnit | Processor | Evaluate | Kept | Mapping[str, list[str]] | None]
+Options = Mapping[
+    str, bool | int | Sequence[str] | IntegerUnit | Processor | Evaluate | Kept | Mapping[str, list[str]] | None
+]
 
 _CHANNELS_LAST = {"nn.conv1d": ["NWC", "default"], "nn.conv2d": ["NHWC", "default"]}
 _CHANNELS_LAST_ON_CPU = {
@@ -108,6 +111,12 @@ def _no_integer_unit(_target: Target, _evaluate: Evaluate) -> Options:
 
 def _lanes(target: Target, _evaluate: Evaluate) -> Options:
     return {"lanes": vector_unit(target).lanes}
+
+
+def _weights(target: Target, _evaluate: Evaluate) -> Options:
+    # A matrix unit cuts weights of float32 in parts.
+    are_widened = widens_halves(target) and not has_matrix_unit(target)
+    return {"lanes": vector_unit(target).lanes, "halves": HALVES if are_widened else ()}
 
 
 def _registers(target: Target, _evaluate: Evaluate) -> Options:
@@ -200,7 +209,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(2, "UseWinograd", _cpu, _machine),
     PassRow(1, "PackAMXTiles", _cpu_with_matrix_unit),
     PassRow(1, "UsePackedGemm", _cpu, _registers, shares_kernels=True),
-    PassRow(1, "PackWeights", _cpu, _lanes),
+    PassRow(1, "PackWeights", _cpu, _weights),
     PassRow(1, "FoldConstant", _cpu, _evaluator),
 )
 

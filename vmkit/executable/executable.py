@@ -18,12 +18,12 @@ from .._version import __version__
 from ..bytecode import Program, module_of
 from ..bytecode.late_constants import bound, late_names, taken_out
 from ..bytecode.program import is_placeholder
-from ..bytecode.stored_weights import has_later_weights, moved_to_block
+from ..bytecode.stored_weights import moved_to_block, needs_half_weights, needs_later_weights
 from ..errors import ExecutableError
 from ..target.built_for import BuiltFor
 from ..values.param_dict import load_param_dict, save_param_dict
 from ..values.signature import AnySpec, Signature, Spec
-from .archive import CODE, FORMAT_VERSION, PLAIN_VERSION, WEIGHTS, Content, write_archive
+from .archive import CODE, FORMAT_VERSION, LATER_VERSION, PLAIN_VERSION, WEIGHTS, Content, write_archive
 from .build_info import BuildInfo
 from .description import Description, is_note
 from .machine_code import make_machine_code
@@ -449,7 +449,7 @@ class Executable:
         program, weights = moved_to_block(self.program)
         manifest = {
             **more,
-            "format_version": FORMAT_VERSION if has_later_weights(self.program) else PLAIN_VERSION,
+            "format_version": _format_version(program),
             "vmkit_version": __version__,
             "tvm_version": tvm.__version__,
             **self._description.to_json(),
@@ -472,6 +472,13 @@ class Executable:
 
     def _derived(self, name: str) -> Signature:
         return Signature(name, tuple(AnySpec(param) for param in self.get_function_params(name)))
+
+
+def _format_version(moved: Program) -> int:
+    """Return the format version of a file with a program whose large constants were moved to a block."""
+    if needs_half_weights(moved):
+        return FORMAT_VERSION
+    return LATER_VERSION if needs_later_weights(moved) else PLAIN_VERSION
 
 
 def described(

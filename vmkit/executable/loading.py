@@ -86,7 +86,9 @@ def _load(path: Path, manifest: Mapping[str, Any], members: dict[str, memoryview
         raise ExecutableError(f"{path}: built with TVM {theirs}, this is TVM {ours}: compile the model again")
     description = Description.from_json(manifest)
     _refuse_foreign_code(path, description)
-    program = with_block(bytecode.decode(members.pop(CODE)), members.pop(WEIGHTS, memoryview(b"")))
+    # Small constants are parts of the code; by itself that does not keep the rest of the file.
+    code = memoryview(bytes(members.pop(CODE)))
+    program = with_block(bytecode.decode(code), members.pop(WEIGHTS, memoryview(b"")))
     program.validate()
     if description.built_for.kind != "llvm" or any(name.endswith(".ll") for name in members):
         whole()  # other devices have libraries of their own, and code that is not compiled yet needs the compiler

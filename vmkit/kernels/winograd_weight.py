@@ -77,7 +77,7 @@ class WinogradWeight:
         Parameters
         ----------
         weight, made : numpy.ndarray
-            Of the shapes :attr:`shape` and :attr:`made`, in float32.
+            Of the shapes :attr:`shape` and :attr:`made`, in float32; the weight may be in float16, too.
         """
         blocks, points, inner, block = self.made
         matrix, elements = self.matrix, weight.reshape(-1, inner, blocks, block)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..relay.ir import Call, Constant, Expr, Op, RelayExpr
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.layout_rules import with_attrs
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..values.halves import half_type
 
 __all__ = ["PackWeights"]
 
@@ -20,7 +23,7 @@ _PART, _LONG = 4, 8  # channels summed up that are a part of a vector, and so ma
 
 
 @relay_pass(opt_level=1)
-def PackWeights(lanes: int = 16) -> ModuleTransform:
+def PackWeights(lanes: int = 16, halves: Sequence[str] = ()) -> ModuleTransform:
     """Return the pass that packs the constant weights of convolutions over channels-last data and of dense layers.
 
     Parameters
@@ -28,18 +31,21 @@ def PackWeights(lanes: int = 16) -> ModuleTransform:
     lanes : int
         How many float32 a vector of the target has. A block is up to two vectors where it divides the channels of a
         group; otherwise the last one of each group is filled up with zeros, which the kernel computes with and leaves.
+    halves : sequence of str
+        The types of 16 bits that kernels widen as they read them. Weights of dense layers whose numbers all are ones of
+        such a type are stored as these.
     """
-    return per_function(lambda function: rewrite_typed(function, lambda node: _packed(node, lanes)))
+    return per_function(lambda function: rewrite_typed(function, lambda node: _packed(node, lanes, halves)))
 
 
-def _packed(node: RelayExpr, lanes: int) -> RelayExpr:
+def _packed(node: RelayExpr, lanes: int, halves: Sequence[str]) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and len(node.args) == 2):
         return node
     data, weight = node.args
     if not isinstance(weight, Constant) or not weight.checked_type.dtype.startswith("float"):
         return node
     if node.op.name == "nn.dense":
-        return _packed_dense(node, data, weight, lanes)
+        return _packed_dense(node, data, weight, lanes, halves)
     layout = _LAYOUTS.get((node.op.name, getattr(node.attrs, "data_layout", "")))
     old = getattr(node.attrs, "kernel_layout", "")
     if layout is None or not old.isalpha():
@@ -75,7 +81,7 @@ def _filled(node: Call, weight: Constant, layout: str) -> Call:
     return Call(node.op, [node.args[0], packed], attrs, span=node.span)
 
 
-def _packed_dense(node: Call, data: Expr, weight: Constant, lanes: int) -> Expr:
+def _packed_dense(node: Call, data: Expr, weight: Constant, lanes: int, halves: Sequence[str]) -> Expr:
     units, out_dtype = int(weight.checked_type.shape[0]), node.attrs.out_dtype
     if weight.checked_type.dtype == "float64":
         lanes = max(lanes // 2, 4)
@@ -85,6 +91,9 @@ def _packed_dense(node: Call, data: Expr, weight: Constant, lanes: int) -> Expr:
     if block < lanes and block < units and _go_together(-(-units // lanes)):
         block = lanes  # the last one filled up: several blocks that are narrower would leave most of each vector unused
     layout = f"NC{block}n"
+    half = half_type(weight.data.numpy(), halves) if weight.checked_type.dtype == "float32" else None
+    if half is not None:
+        weight, out_dtype = build("cast", weight, dtype=half), out_dtype or "float32"
     packed = build("layout_transform", weight, "NC", layout)
     return build("nn.contrib_dense_pack", data, packed, weight_layout=layout, units=units, out_dtype=out_dtype)
 

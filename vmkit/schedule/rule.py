@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import Field, asdict, fields
+from dataclasses import MISSING, Field, asdict, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from tvm import s_tir
@@ -76,11 +76,15 @@ class Rule(Generic[D]):
         return asdict(decisions)
 
     def from_json(self, data: Mapping[str, Any]) -> D | None:
-        """Return the decisions of a JSON object; None where it has not exactly their fields, with their types."""
-        expected = self.to_json_types()
-        if {name: type(value) for name, value in data.items()} != expected:
+        """Return the decisions of a JSON object; None where it has not exactly their fields, with their types.
+
+        Fields with a default may lack: records from before there was such a choice.
+        """
+        defaults = {f.name: f.default for f in fields(self.decisions) if f.default is not MISSING}
+        whole = {**defaults, **data}
+        if {name: type(value) for name, value in whole.items()} != self.to_json_types():
             return None
-        return self.decisions(**data)
+        return self.decisions(**whole)
 
     def to_json_types(self) -> dict[str, type]:
         """Return the type of each decision by name."""

@@ -9,7 +9,7 @@ from tvm.target import Target
 from .._dataclasses import dataclass
 from . import llvm
 
-__all__ = ["GATHERED", "PORTABLE", "VectorUnit", "vector_unit"]
+__all__ = ["GATHERED", "PORTABLE", "VectorUnit", "vector_unit", "widens_halves"]
 
 
 @dataclass(frozen=True)
@@ -88,3 +88,22 @@ def _unit(triple: str, cpu: str, attributes: tuple[str, ...], width: int) -> Vec
         return _PLAIN
     features = llvm.cpu_features(triple, cpu, attributes)
     return next((unit for feature, unit in _UNITS if feature in features), _PLAIN)
+
+
+def widens_halves(target: Target) -> bool:
+    """Say whether an ``llvm`` target makes vectors of float32 from float16 and bfloat16 in an instruction or two.
+
+    >>> widens_halves(Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v3"}))
+    True
+    >>> widens_halves(Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v2"}))
+    False
+    """
+    return _widens_halves(*llvm.description_of(target))
+
+
+@functools.lru_cache(maxsize=64)
+def _widens_halves(triple: str, cpu: str, attributes: tuple[str, ...]) -> bool:
+    if llvm.architecture(triple) != "x86_64":
+        return llvm.architecture(triple) == "aarch64"
+    # Without AVX2 there is no widening of integers in whole vectors, which is what bfloat16 takes.
+    return llvm.cpu_features(triple, cpu, attributes).issuperset(("avx2", "f16c"))

@@ -17,6 +17,7 @@ from .._dataclasses import dataclass
 from ..schedule.blocks import is_reduction, kernel_blocks
 from ..schedule.expressions import known
 from ..schedule.rule import Rule
+from ..values.halves import HALVES
 
 __all__ = ["Axis", "Workload", "workload_of"]
 
@@ -48,7 +49,8 @@ class Workload:
     axes : tuple of Axis
         Its axes, outermost first.
     reads : tuple of str
-        How its operands are read, by axes ``i0``, ``i1`` and so on: strides, dilations and packed blocks stand there.
+        How its operands are read, by axes ``i0``, ``i1`` and so on: strides, dilations and packed blocks stand there,
+        and the type of floats that are widened as they are read.
     fused : tuple of str
         The operations in the other blocks, sorted.
     stages : int
@@ -131,7 +133,10 @@ def _reads(node: s_tir.SBlock) -> tuple[str, ...]:
     texts = []
     for region in node.reads:
         indices = [tvm_ffi.structural_map(r.min, (Var, renamed)) for r in region.region]
-        texts.append(", ".join(re.sub(r"T\.int64\((-?\d+)\)", r"\1", " ".join(str(i).split())) for i in indices))
+        text = ", ".join(re.sub(r"T\.int64\((-?\d+)\)", r"\1", " ".join(str(i).split())) for i in indices)
+        dtype = str(region.source.ty.dtype)
+        is_widened = dtype in HALVES and dtype != str(node.writes[0].source.ty.dtype)
+        texts.append(f"{text}: {dtype}" if is_widened else text)
     return tuple(texts)
 
 

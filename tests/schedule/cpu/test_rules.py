@@ -326,6 +326,12 @@ def test_records_of_other_fields_or_types_are_no_decisions() -> None:
         assert dot.RULE.from_json(bad) is None
 
 
+def test_records_from_before_a_decision_was_there_are_decisions() -> None:
+    old = {"rows": 8, "blocks": 1, "unrolled": 4, "lines": 0, "ahead": False, "chunk": 0, "parallel": True}
+    assert dense.RULE.from_json(old) == dense.Decisions(8, 1, 4, 0, False, 0, True, widened=False)
+    assert dense.RULE.from_json({**old, "widened": 1}) is None
+
+
 def test_rows_of_elements_that_lie_together_are_one_loop() -> None:
     def inner(function: Callable[..., te.Tensor], *shapes: Sequence[object]) -> list[int | None]:
         schedule = rules.prepared(kernel(function, shapes)["main"])

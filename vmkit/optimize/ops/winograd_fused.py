@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from tvm import ir, relax, te, tirx
+from tvm.runtime import Tensor
 
 from ...errors import TypeCheckError
 from ...kernels.later_weight import later_constant
@@ -20,7 +21,8 @@ from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.nn.window import fitted, padding_of, require_fits
 from ...relay.op.registry import OpPattern, operator
-from ...values.host_memory import as_array
+from ...values.halves import HALVES, half_type, narrowed
+from ...values.host_memory import as_array, over_memory
 from .epilogue import require_added, require_added_at_run_time
 from .kernel_calls import call_kernel
 
@@ -151,10 +153,19 @@ def _transformed(context: LowerContext, weight: relax.Expr, plan: WinogradWeight
         matrix = relax.const(plan.matrix, "float64")
         return context.te(partial(_transform, plan), weight, matrix, pattern=OpPattern.OPAQUE, name="winograd_weight")
     if 4 * prod(plan.made) >= _LATER_BYTES:
-        return later_constant(weight.value, plan)
+        return later_constant(_stored(weight.value), plan)
     made = np.empty(plan.made, "float32")
     plan.transform(as_array(weight.value), made)
     return relax.const(made)
+
+
+def _stored(weight: Tensor) -> Tensor:
+    """Return a weight of float32 as a file holds it: in 16 bits if these hold all its numbers."""
+    array = as_array(weight)
+    half = half_type(array, HALVES)
+    if half is None:
+        return weight
+    return over_memory(narrowed(array, half).reshape(-1).view("uint8"), array.shape, half)
 
 
 def _transform(plan: WinogradWeight, weight: te.Tensor, matrix: te.Tensor) -> te.Tensor:

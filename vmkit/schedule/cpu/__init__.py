@@ -54,6 +54,7 @@ from .scalars import with_scalars_first
 from .short_lines import with_short_lines
 from .squares import with_squares
 from .versions import by_size
+from .widened_blocks import with_widened_blocks
 
 __all__ = ["RULES", "prepared", "schedule_kernels", "scheduled"]
 
@@ -157,7 +158,7 @@ def _applied(
     whole = with_overlaps(schedule.mod["main"], None if sizes is None else sizes.size)
     function = with_short_lines(with_split_loops(with_squares(whole)))
     peeled = with_peeled_boundaries(function, None if sizes is None else sizes.facts())
-    return with_registers(with_prefetches(with_chunks(peeled)))
+    return with_registers(with_prefetches(with_widened_blocks(with_chunks(peeled))))
 
 
 def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose) -> tirx.PrimFunc:

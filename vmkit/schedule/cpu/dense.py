@@ -2,7 +2,8 @@
 
 The weight is most of what is read, so it is read once: a block of it stays in the cache while all rows go by. Where
 there are enough rows to use it several times, the next block is prefetched meanwhile. For fewer rows several blocks are
-read side by side, so that results do not wait for each other.
+read side by side, so that results do not wait for each other. A weight of 16 bits is widened where it is read, by the
+first of many tiles of rows for all of them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tvm.target import Target
 from ..._dataclasses import dataclass
 from ...kernels.packed_product.shape import BLOCK
 from ...target.processor import Caches, Processor, processor_of
+from ...values.halves import HALVES
 from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
 from ..rule import Options, Rule, Versions, choices
 from .chunks import in_chunks
@@ -26,6 +28,7 @@ from .packed import rows_of_tile, rows_to_try
 from .packed_products import for_many_rows
 from .prefetch import prefetch_ahead, prefetch_next_block
 from .versions import fewer_rows
+from .widened_blocks import widen_blocks
 
 __all__ = ["RULE", "Decisions"]
 
@@ -36,6 +39,7 @@ _CHUNK = 16  # tiles whose rows stay in the cache while all blocks of the weight
 _BESIDE = 1  # rows whose work takes as long as reading the weight
 _SHORTEST = 4  # tiles that repay reading the weight once more
 _MANY_FOR_UNIT = 32  # rows that repay cutting the weight in parts for a matrix unit
+_WIDENED = 2  # tiles that repay writing a block of a weight down as float32
 _MANY = 3  # tiles to expect where the number of rows is known at run time only; of two each prefetches too little
 
 
@@ -59,6 +63,9 @@ class Decisions:
         How many tiles of rows go by all blocks before the next ones do; 0 where all do at once.
     parallel : bool
         Whether blocks are shared among cores.
+    widened : bool
+        Whether the first tile of rows writes a block of a weight of 16 bits down as float32 for those after it; one
+        block is read at a time then.
     """
 
     rows: int
@@ -68,6 +75,7 @@ class Decisions:
     ahead: bool
     chunk: int
     parallel: bool
+    widened: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,7 @@ class _Kernel:
     inner: int
     width: int
     bytes: int
+    is_half: bool
     row_axis: int | None
     rows: int | None
 
@@ -92,6 +101,11 @@ class _Kernel:
     def floats(self) -> int:
         """How many float32 take as much room in registers as the sums of a row of a block."""
         return self.width * max(self.bytes, 4) // 4
+
+    @property
+    def row_bytes(self) -> int:
+        """How many bytes a row of the data has."""
+        return self.inner * max(self.bytes, 4)
 
     @property
     def is_in_rows(self) -> bool:
@@ -122,13 +136,18 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
         "ahead": [False, True],
         "chunk": [0, _CHUNK] if kernel.is_in_rows else [0],
         "parallel": sharing(static_size(sch, kernel.loops), target),
+        "widened": [False, True] if kernel.is_half and kernel.row_axis is not None else [False],
     }
     tried = choices(Decisions, default, options)
     return (
         d
         for d in tried
         if d == default
-        or ((d.rows + 1) * d.blocks * vectors < unit.registers and not (d.lines and (d.ahead or d.blocks > 1)))
+        or (
+            (d.rows + 1) * d.blocks * vectors < unit.registers
+            and not (d.lines and (d.ahead or d.blocks > 1))
+            and not (d.widened and d.blocks > 1)
+        )
     )
 
 
@@ -153,7 +172,9 @@ def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versi
     fewer = [(each, _decisions(sch, kernel, processor, each)) for each in least if each < rows]
     # Of so few rows there is one chunk.
     fewer = [(each, replace(d, parallel=decisions.parallel, chunk=0)) for each, d in fewer]
-    return size, [(rows, decisions), *fewer]
+    if not decisions.widened:
+        return size, [(rows, decisions), *fewer]
+    return size, [(rows * (_WIDENED - 1) + 1, decisions), (rows, replace(decisions, chunk=0, widened=False)), *fewer]
 
 
 def largest(sch: s_tir.Schedule, target: Target) -> tuple[int, tirx.PrimFunc] | None:
@@ -182,11 +203,12 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     if region is None or at is None or not all(isinstance(d, tirx.IntImm) for d in region.source.ty.shape):
         return None
     count, inner, width = (int(d) for d in region.source.ty.shape)
-    size = tvm.DataType(str(region.source.ty.dtype)).bits // 8
+    dtype = str(region.source.ty.dtype)
+    size, is_half = tvm.DataType(dtype).bits // 8, dtype in HALVES and str(node.writes[0].source.ty.dtype) == "float32"
     loops = sch.get_loops(found.block)
     row_axis = next((axis for axis in reversed(range(found.spatial - 1)) if extent(sch, loops[axis]) != 1), None)
     rows = 1 if row_axis is None else extent(sch, loops[row_axis])
-    return _Kernel(found, loops, at, count, inner, width, size, row_axis, rows)
+    return _Kernel(found, loops, at, count, inner, width, size, is_half, row_axis, rows)
 
 
 def _is_packed(region: list[tvm.ir.Range], column: tirx.Var, k: tirx.Var) -> bool:
@@ -219,10 +241,12 @@ def _decisions(sch: s_tir.Schedule, kernel: _Kernel, processor: Processor, rows:
     is_prefetched = kernel.is_from_memory(caches) and kernel.row_axis is not None
     lines = _lines(kernel, caches, unrolled, tiles) if is_prefetched else 0
     # Rows stay in the cache beside a block of the weight and the next one.
-    near = caches.three_quarters_of_second // (tile * kernel.inner * kernel.bytes)
+    near = caches.three_quarters_of_second // (tile * kernel.row_bytes)
     chunk = min(_CHUNK, near) if kernel.is_in_rows else 0
     is_long = kernel.rows is None or tiles > chunk
-    return Decisions(tile, 1, unrolled, lines, False, chunk if is_long and chunk >= _SHORTEST else 0, parallel)
+    widened = kernel.is_half and kernel.row_axis is not None and (kernel.rows is None or tiles >= _WIDENED)
+    chunk = chunk if is_long and chunk >= _SHORTEST else 0
+    return Decisions(tile, 1, unrolled, lines, False, chunk, parallel, widened)
 
 
 def _lines(kernel: _Kernel, caches: Caches, unrolled: int, tiles: int) -> int:
@@ -254,6 +278,8 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     sch.vectorize(lane)
     if kernel.row_axis is not None:
         sch.unroll(written[kernel.row_axis])
+    if whole is not None and decisions.widened:
+        widen_blocks(sch, (columns, whole, steps), kernel.weight)
     if decisions.chunk:
         in_chunks(sch, columns, decisions.chunk)
     if decisions.lines and whole is not None:
