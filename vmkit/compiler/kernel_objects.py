@@ -24,10 +24,10 @@ from ..executable.linker import linker_for
 from ..executable.scratch import scratch_folder
 from ..relax.kernel_groups.parts import by_itself, is_part
 from ..relax.shape_pipeline import SHAPES
-from ..relax.stack_buffers import PIPELINE
 from ..target.llvm import description_of
 from .all_cores import on_all_cores
 from .cache_key import kernel_key
+from .kernel_pipeline import PIPELINE
 
 __all__ = ["LinkedKernels", "linked_kernels"]
 

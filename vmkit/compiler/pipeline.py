@@ -40,7 +40,6 @@ from ..relax.shape_heap import lower_shapes
 from ..relax.shape_pipeline import SHAPES
 from ..relax.sharing import merge_views
 from ..relax.size_names import name_sizes
-from ..relax.stack_buffers import PIPELINE
 from ..relax.storage import own_storage_of_branches
 from ..relax.symbols import with_prefix
 from ..relax.views import copies_of_given_values, legalizations, views_of_reshapes
@@ -52,6 +51,7 @@ from .all_cores import cores_to_use, on_all_cores
 from .instructions import check_instructions
 from .kernel_modules import modules_of
 from .kernel_objects import linked_kernels
+from .kernel_pipeline import PIPELINE
 from .large_sizes import large_sizes_named
 from .options import CompilerOptions
 

@@ -6,27 +6,19 @@ seen from elsewhere LLVM writes back in every iteration, and sixteen vectors of 
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm
 import tvm_ffi
 from tvm import tirx
-from tvm.tirx.compilation_pipeline import get_tir_pipeline, register_tir_pipeline
 
-from .kernel_groups.parts import parts_called
-
-__all__ = ["PIPELINE"]
-
-PIPELINE = "vmkit"  # the name of TVM's pipeline with this step in it
+__all__ = ["keep_on_stack"]
 
 _MOST = 8192  # bytes; a kernel runs on the stack of whichever thread calls it
 _KEEP = "disable_lower_builtin"  # LowerTVMBuiltin leaves alone what is annotated so
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="vmkit.KeepOnStack")
-def _keep_on_stack(
-    function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext
-) -> tirx.PrimFunc:
+def keep_on_stack(function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext) -> tirx.PrimFunc:
+    """Annotate allocations of small local buffers, so that they are not asked of the runtime."""
     return function.with_body(tvm_ffi.structural_map(function.body, (tirx.AllocBuffer, _kept)))
 
 
@@ -43,15 +35,3 @@ def _kept(allocation: tirx.AllocBuffer) -> tirx.AllocBuffer:
         return allocation
     annotations = {**dict(allocation.annotations.items()), _KEEP: tirx.IntImm("bool", 1)}
     return tirx.AllocBuffer(allocation.buffer, annotations, allocation.span)
-
-
-def _pipeline() -> tuple[Any, Any, Any]:
-    lower, finalize_host, finalize_device = get_tir_pipeline("default")
-
-    def finalize() -> tvm.transform.Pass:
-        return tvm.transform.Sequential([parts_called, _keep_on_stack, finalize_host()])
-
-    return lower, finalize, finalize_device
-
-
-register_tir_pipeline(PIPELINE, _pipeline)

@@ -19,7 +19,7 @@ from ..._tvm import unchecked_schedule
 from ...kernels.vector_math import with_vector_math
 from ..blocks import is_empty, kernel_blocks
 from ..inlining import inline_cheap_blocks
-from ..rule import CHOSEN, Choose, D, Rule, defaults
+from ..rule import BY_RULE, CHOSEN, Choose, D, Rule, defaults
 from . import (
     column_reduction,
     concatenation,
@@ -121,7 +121,7 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D
         if many is not None:
             made = [many, *((least, version) for least, version in made if least < many[0])]
         function = by_size(plain.mod["main"], size, made)
-    return with_vector_math(with_scalars_first(function)).with_attr("tirx.is_scheduled", True)
+    return with_vector_math(with_scalars_first(function)).with_attrs({"tirx.is_scheduled": True, BY_RULE: True})
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choos
     nothing = is_empty(plain)
     product = None if nothing else with_packed_product(plain.mod["main"], target)
     if product is not None:
-        return with_vector_math(product).with_attrs({"tirx.is_scheduled": True, CHOSEN: "default"})
+        return with_vector_math(product).with_attrs({"tirx.is_scheduled": True, BY_RULE: True, CHOSEN: "default"})
     for rule in (elementwise.RULE,) if nothing else RULES:
         default = rule.decide(plain, target)
         for how, decisions in choose(plain, rule, target, default) if default is not None else ():
