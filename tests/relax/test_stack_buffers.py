@@ -8,7 +8,7 @@ import tvm
 from tvm import tirx
 from tvm.script import tirx as T
 
-from vmkit.relax.kernel_pipeline import PIPELINE
+from vmkit.compiler.kernel_pipeline import PIPELINE
 
 
 def sums(size: int) -> tirx.PrimFunc:

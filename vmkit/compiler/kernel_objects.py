@@ -23,12 +23,12 @@ from ..errors import ExecutableError
 from ..executable.linker import linker_for
 from ..executable.scratch import scratch_folder
 from ..relax.kernel_groups.parts import by_itself, is_part
-from ..relax.kernel_pipeline import PIPELINE
 from ..relax.shape_pipeline import SHAPES
 from ..target.llvm import description_of
 from ..target.preferences import with_preferences
 from .all_cores import on_all_cores
 from .cache_key import kernel_key
+from .kernel_pipeline import PIPELINE
 
 __all__ = ["LinkedKernels", "linked_kernels"]
 

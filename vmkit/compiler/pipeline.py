@@ -30,7 +30,6 @@ from ..relax.fusion import fuse_operators
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
 from ..relax.kernel_groups.needs import with_needs
-from ..relax.kernel_pipeline import PIPELINE
 from ..relax.large_results import large_results
 from ..relax.long_loops import cut_long_loops
 from ..relax.parameter_sizes import sizes_from_casts, sizes_of_parameters
@@ -55,6 +54,7 @@ from .all_cores import cores_to_use, on_all_cores
 from .instructions import check_instructions
 from .kernel_modules import modules_of
 from .kernel_objects import linked_kernels
+from .kernel_pipeline import PIPELINE
 from .large_sizes import large_sizes_named
 from .options import CompilerOptions
 

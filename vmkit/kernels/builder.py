@@ -18,6 +18,7 @@ from ..relay.ir.dims import as_expr
 from ..relay.op.kernel import const as integer
 
 __all__ = [
+    "WRITTEN_OUT",
     "Size",
     "T",
     "add_to",
@@ -49,6 +50,10 @@ Size: TypeAlias = "int | tirx.Expr"
 """A number that is known when a kernel is written, or an integer that it computes."""
 
 
+WRITTEN_OUT = "vmkit.written_out"
+"""The attribute of functions of loops and statements alone, in which there are no blocks, threads or pipelines."""
+
+
 # -- functions
 
 
@@ -59,7 +64,7 @@ def kernel() -> Iterator[IRBuilder]:
     One function whose buffers may overlap makes LLVM take those of the whole module for such.
     """
     with IRBuilder() as builder, T.prim_func(private=True):
-        T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True})
+        T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True, WRITTEN_OUT: True})
         yield builder
 
 

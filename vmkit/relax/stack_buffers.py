@@ -18,6 +18,7 @@ _KEEP = "disable_lower_builtin"  # LowerTVMBuiltin leaves alone what is annotate
 
 @tirx.transform.prim_func_pass(opt_level=0, name="vmkit.KeepOnStack")
 def keep_on_stack(function: tirx.PrimFunc, _module: tvm.IRModule, _context: tvm.transform.PassContext) -> tirx.PrimFunc:
+    """Annotate allocations of small local buffers, so that they are not asked of the runtime."""
     return function.with_body(tvm_ffi.structural_map(function.body, (tirx.AllocBuffer, _kept)))
 
 

@@ -19,7 +19,7 @@ from .._dataclasses import dataclass
 if TYPE_CHECKING:
     from tvm import tirx
 
-__all__ = ["CHOSEN", "AnyDecisions", "Choose", "D", "Options", "Rule", "Versions", "choices", "defaults"]
+__all__ = ["BY_RULE", "CHOSEN", "AnyDecisions", "Choose", "D", "Options", "Rule", "Versions", "choices", "defaults"]
 
 
 class AnyDecisions(Protocol):
@@ -102,6 +102,7 @@ def choices(decisions: Callable[..., D], default: D, options: Options) -> Iterat
             yield made
 
 
+BY_RULE = "vmkit.by_rule"  # the attribute of kernels that rules for processors have scheduled
 CHOSEN = "vmkit.decisions"  # the attribute of a scheduled kernel that says how its decisions were found
 
 Choose = Callable[[s_tir.Schedule, Rule[Any], Target, Any], Iterable[tuple[str, Any]]]

@@ -10,7 +10,7 @@ import pytest
 import tvm
 from tvm import te, tirx, topi
 
-from vmkit.relax.kernel_pipeline import PIPELINE
+from vmkit.compiler.kernel_pipeline import PIPELINE
 from vmkit.schedule import cpu as rules
 from vmkit.schedule.cpu import packed, peeled_window
 from vmkit.schedule.cpu.boundary_peeling import Boundaries

@@ -11,6 +11,7 @@ from tvm.sym import Analyzer
 from tvm.tirx.buffer import buffer_data, is_buffer_var
 
 from ..._dataclasses import dataclass
+from ...kernels.builder import WRITTEN_OUT
 from ...values.element_types import element_bytes
 from ...values.host_memory import ALIGNMENT
 from ...values.kernel_needs import STATE, KnownTensor, Need, needs_text
@@ -188,7 +189,9 @@ def attributes(group: KernelGroup) -> ir.DictAttrs:
     """Return the attributes of a group's function."""
     names = [call.kernel.name_hint for call in group.calls]
     needs = {NEEDS: needs_text(group.needs)} if any(group.needs) else {}
-    return ir.make_node("ir.DictAttrs", **{CALLS_PARTS: names, **needs, "s_tir": True, "tirx.noalias": True})
+    return ir.make_node(
+        "ir.DictAttrs", **{CALLS_PARTS: names, WRITTEN_OUT: True, **needs, "s_tir": True, "tirx.noalias": True}
+    )
 
 
 @dataclass(frozen=True)

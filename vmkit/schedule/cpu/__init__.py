@@ -21,7 +21,7 @@ from ...kernels.vector_math.division import with_float_divisions
 from ...target.processor import processor_of
 from ..blocks import is_empty, kernel_blocks
 from ..inlining import inline_cheap_blocks
-from ..rule import CHOSEN, Choose, D, Rule, defaults
+from ..rule import BY_RULE, CHOSEN, Choose, D, Rule, defaults
 from . import (
     column_reduction,
     concatenation,
@@ -131,7 +131,7 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D
         function = by_size(plain.mod["main"], size, made)
     if processor_of(target).vectors.lanes >= _DIVIDING:
         function = with_float_divisions(function)
-    return with_vector_math(with_scalars_first(function)).with_attr("tirx.is_scheduled", True)
+    return with_vector_math(with_scalars_first(function)).with_attrs({"tirx.is_scheduled": True, BY_RULE: True})
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choos
     nothing = is_empty(plain)
     product = None if nothing else with_packed_product(plain.mod["main"], target)
     if product is not None:
-        return with_vector_math(product).with_attrs({"tirx.is_scheduled": True, CHOSEN: "default"})
+        return with_vector_math(product).with_attrs({"tirx.is_scheduled": True, BY_RULE: True, CHOSEN: "default"})
     for rule in (elementwise.RULE,) if nothing else RULES:
         default = rule.decide(plain, target)
         for how, decisions in choose(plain, rule, target, default) if default is not None else ():

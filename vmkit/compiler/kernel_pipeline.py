@@ -1,0 +1,120 @@
+"""How TVM's TIR passes are run over kernels.
+
+Kernels that users wrote, or TVM scheduled, go through TVM's own pipeline. Those that rules schedule and those that
+:mod:`vmkit.kernels` writes out have no threads, pipelines or copies of memory in them, and the latter no blocks and
+only memory of just the size that is used. TVM's passes for all these find nothing there, but some look for it with
+proofs about every index, which take longer than LLVM does where sizes are unknown.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import s_tir, tirx
+from tvm.tirx.compilation_pipeline import get_tir_pipeline, register_tir_pipeline
+
+from ..kernels.builder import WRITTEN_OUT
+from ..relax.kernel_groups.parts import parts_called
+from ..relax.stack_buffers import keep_on_stack
+from ..schedule.rule import BY_RULE
+
+__all__ = ["PIPELINE"]
+
+PIPELINE = "vmkit"
+"""The name of the pipeline by which kernels are built for processors."""
+
+_ENTRY = "tirx.is_entry_func"
+
+Functions = dict[tvm.ir.GlobalVar, tvm.ir.BaseFunc]
+
+
+def _pipeline() -> tuple[Any, Any, Any]:
+    lower_any, finalize_host, finalize_device = get_tir_pipeline("default")
+
+    @tvm.transform.module_pass(opt_level=0, name="vmkit.LowerKernels")
+    def lower(mod: tvm.IRModule, context: tvm.transform.PassContext) -> tvm.IRModule:
+        # Of a module with one function TVM takes that for the entry, so it must not see a part of them first.
+        mod = tirx.transform.AnnotateEntryFunc()(mod)
+        written: Functions = {}
+        by_rule: Functions = {}
+        others: Functions = {}
+        for gvar, function in mod.functions.items():
+            of_kind = written if WRITTEN_OUT in function.attrs else by_rule if BY_RULE in function.attrs else others
+            of_kind[gvar] = function
+        asked = {name for name in context.config if context.config[name]}
+        passes = ((written, _of_loops(asked)), (by_rule, _of_blocks(asked)), (others, lower_any))
+        made: Functions = {}
+        for functions, lowered in passes:
+            if functions:
+                made |= dict(lowered(tvm.IRModule(functions, attrs=mod.attrs)).functions.items())
+        entries = {gvar.name_hint for gvar, function in mod.functions.items() if _ENTRY in function.attrs}
+        for gvar, function in made.items():
+            if _ENTRY in function.attrs and gvar.name_hint not in entries:
+                made[gvar] = function.without_attr(_ENTRY)
+        return tvm.IRModule(made, attrs=mod.attrs)
+
+    def finalize() -> tvm.transform.Pass:
+        return tvm.transform.Sequential([parts_called, keep_on_stack, finalize_host()])
+
+    return lower, finalize, finalize_device
+
+
+def _of_blocks(asked: set[str]) -> tvm.transform.Pass:
+    """Return the passes for kernels that rules schedule, as far as the options that are on leave them in."""
+    passes = [
+        s_tir.transform.CanonicalizeLoop(),
+        s_tir.transform.LowerInitBlock(),
+        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+        s_tir.transform.ConvertBlocksToOpaque(),
+        s_tir.transform.CompactBufferAllocation(),
+        s_tir.transform.LowerMatchBuffer(),
+        s_tir.transform.StmtSimplify(),
+        s_tir.transform.LowerOpaqueBlock(),
+        *_to_vectors(asked, s_tir.transform.LoopPartition()),
+        tirx.transform.RemoveNoOp(),  # parts of cut loops that LLVM does not see to be empty
+    ]
+    return tvm.transform.Sequential([*passes, *_to_calls(asked)])
+
+
+def _of_loops(asked: set[str]) -> tvm.transform.Pass:
+    """Return the passes for kernels that are written out."""
+    return tvm.transform.Sequential([s_tir.transform.CanonicalizeLoop(), *_to_vectors(asked), *_to_calls(asked)])
+
+
+def _to_vectors(asked: set[str], *before: tvm.transform.Pass) -> list[tvm.transform.Pass]:
+    """Return the passes from buffers of many axes to vectors in flat memory."""
+    passes = [
+        tirx.transform.FlattenBuffer(),
+        tirx.transform.BF16ComputeLegalize(),
+        tirx.transform.NarrowDataType(32),
+        *before,
+        tirx.transform.VectorizeLoop("tirx.disable_vectorize" not in asked),
+    ]
+    if "tirx.disable_storage_rewrite" not in asked:
+        passes.append(tirx.transform.StorageRewrite())
+    return [*passes, tirx.transform.UnrollLoop(), tirx.transform.StmtSimplify()]
+
+
+def _to_calls(asked: set[str]) -> list[tvm.transform.Pass]:
+    """Return the passes to functions that the runtime calls.
+
+    What is used twice LLVM computes once. Where TVM does that, it keeps values for longer than there are registers.
+    """
+    passes = [s_tir.transform.RewriteUnsafeSelect()]
+    if "tirx.instrument_bound_checkers" in asked:
+        passes.append(s_tir.transform.InstrumentBoundCheckers())
+    if "tirx.instrument_lwp" in asked:
+        passes.append(s_tir.transform.InstrumentProfileIntrinsics())
+    return [
+        *passes,
+        tirx.transform.FP8ComputeLegalize(),
+        tirx.transform.VerifyMemory(),
+        tirx.transform.SplitHostDevice(),
+        tirx.transform.MakePackedAPI(),
+        tirx.transform.FP8StorageLegalize(),
+        tirx.transform.BF16StorageLegalize(),
+    ]
+
+
+register_tir_pipeline(PIPELINE, _pipeline)
