@@ -110,7 +110,7 @@ class DepthwiseProduct(IntegerProduct):
             for group in range(self.window.shape[1]):
                 self._add_rows(plan, data, weight, (begin, weights), group, totals)
             for position, total in enumerate(totals):
-                T.buffer_store(sums, total[0], [ramp(position * BLOCK + v * unit.lanes, unit.lanes)])
+                T.buffer_store(sums, total[0], [position * (BLOCK // unit.lanes) + v])
 
     def _add_rows(
         self,
