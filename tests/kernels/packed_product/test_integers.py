@@ -27,6 +27,7 @@ X86 = "llvm -mtriple=x86_64-linux-gnu -mcpu"
 TARGETS = {
     "tiles": (f"{X86}=sapphirerapids", ("amx-int8", "avx512vnni")),
     "vectors of 512 bits": (f"{X86}=rocketlake", ("avx512vnni",)),
+    "vectors of 512 bits, bytes in order": (f"{X86}=cascadelake", ("avx512vnni",)),
     "vectors of 256 bits": (f"{X86}=alderlake", ("avxvnni",)),
     "int16 of 512 bits": (f"{X86}=skylake-avx512", ("avx512bw",)),
     "int16 of 256 bits": (f"{X86}=haswell", ("avx2",)),
