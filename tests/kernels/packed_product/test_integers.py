@@ -74,6 +74,7 @@ def test_units_are_known_by_their_features() -> None:
     assert sizes == {
         "tiles": (16, 4, True),
         "vectors of 512 bits": (16, 4, False),
+        "vectors of 512 bits, bytes in order": (16, 4, False),
         "vectors of 256 bits": (8, 4, False),
         "int16 of 512 bits": (16, 2, False),
         "int16 of 256 bits": (8, 2, False),
