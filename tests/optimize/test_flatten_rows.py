@@ -11,6 +11,7 @@ import vmkit
 from vmkit import optimize, relay
 from vmkit.relay import nn, transform
 from vmkit.relay.ir import Call, Expr, Op, post_order
+from vmkit.relay.op import build
 
 b, t = (tirx.Var(name, "int64") for name in "bt")
 X = relay.var("x", shape=(b, t, 8))
@@ -42,6 +43,15 @@ FLAT = {
         ["reshape", "nn.dense", "nn.layer_norm", "reshape"],
     ),
 }
+ZERO = relay.const(np.uint8(131))
+FLAT["quantisation"] = (
+    build("contrib_quantized", relay.add(product(X, WEIGHT, 8, 16), VECTOR), ZERO, "uint8"),
+    ["reshape", "nn.dense", "add", "contrib_quantized", "reshape"],
+)
+FLAT["quantisation of what stays float32"] = (
+    build("contrib_rounded", product(X, WEIGHT, 8, 16), ZERO, "uint8"),
+    ["reshape", "nn.dense", "contrib_rounded", "reshape"],
+)
 KEPT = {
     "another axis": nn.layer_norm(product(X, WEIGHT, 8, 16), relay.var("g"), relay.var("c"), axis=1),
     "a value for each position": relay.add(product(X, WEIGHT, 8, 16), relay.var("p", shape=(t, 1))),

@@ -12,7 +12,7 @@ from tvm import s_tir, te, tirx, topi
 
 from tests.schedule.kernels import call, kernel
 from vmkit.schedule.blocks import is_reduction, kernel_blocks
-from vmkit.schedule.inlining import inline_cheap_blocks
+from vmkit.schedule.inlining import inline_cheap_blocks, inline_rows
 
 n = tirx.Var("n", "int64")
 
@@ -97,3 +97,33 @@ def test_one_quotient_of_integers_is_inlined(operation: Callable[..., te.Tensor]
     sch = s_tir.Schedule(te.create_prim_func([x, topi.add(operation(x, topi.add(x, x)), x)]))
     inline_cheap_blocks(sch)
     assert len(kernel_blocks(sch)) == 1
+
+
+def test_arithmetic_of_one_row_is_inlined_where_rows_go_by_its_elements() -> None:
+    sch = kernel(lambda x, y: x - y * 3.0, (n, 9), (9,))
+    inline_cheap_blocks(sch)
+    assert len(kernel_blocks(sch)) == 2
+    inline_rows(sch)
+    assert len(kernel_blocks(sch)) == 1
+    x, y = np.arange(36, dtype="float32").reshape(4, 9), np.arange(9, dtype="float32")
+    np.testing.assert_array_equal(call(sch, x, y, shape=(4, 9)), x - y * 3)
+
+
+def weighted(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+    k = te.reduce_axis((0, 9))
+    return te.compute((x.shape[0],), lambda i: te.sum(x[i, k] * y[k], k))
+
+
+@pytest.mark.parametrize(
+    ("compute", "shapes"),
+    [
+        (lambda x, y: x - topi.exp(y), [(n, 9), (9,)]),
+        (lambda x, y: weighted(x, y * 3.0), [(n, 9), (9,)]),
+    ],
+    ids=["a function", "a reduction"],
+)
+def test_other_rows_stay_blocks_of_their_own(compute: Callable[..., te.Tensor], shapes: list[tuple[int, ...]]) -> None:
+    sch = kernel(compute, *shapes)
+    before = len(kernel_blocks(sch))
+    inline_rows(sch)
+    assert len(kernel_blocks(sch)) == before

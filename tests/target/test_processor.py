@@ -34,19 +34,21 @@ def test_the_vector_unit_follows_from_features(target: Target, vectors: VectorUn
 
 
 @pytest.mark.parametrize(
-    ("name", "lanes", "group", "has_tiles"),
+    ("name", "lanes", "group", "has_tiles", "permutes_bytes"),
     [
-        ("haswell", 8, 2, False),
-        ("skylake-avx512", 16, 2, False),
-        ("znver4", 16, 4, False),
-        ("sapphirerapids", 16, 4, True),
+        ("haswell", 8, 2, False, False),
+        ("skylake-avx512", 16, 2, False, False),
+        ("cascadelake", 16, 4, False, False),
+        ("znver4", 16, 4, False, True),
+        ("sapphirerapids", 16, 4, True, True),
     ],
 )
 def test_the_integer_unit_is_the_best_of_those_that_there_are(
-    name: str, lanes: int, group: int, has_tiles: bool
+    name: str, lanes: int, group: int, has_tiles: bool, permutes_bytes: bool
 ) -> None:
     unit = processor_of(cpu(name)).integers
     assert unit is not None and (unit.lanes, unit.group, unit.has_tiles) == (lanes, group, has_tiles)
+    assert unit.permutes_bytes == permutes_bytes
 
 
 def test_a_matrix_unit_is_for_programs_on_linux() -> None:

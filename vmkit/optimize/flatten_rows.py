@@ -10,7 +10,7 @@ from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 __all__ = ["FlattenRows", "is_elementwise"]
 
 # Operators whose attributes mean the same for a matrix of rows as for a tensor of more axes.
-_SAME_ATTRS = ("cast", "clip", "nn.leaky_relu", "nn.layer_norm")
+_SAME_ATTRS = ("cast", "clip", "contrib_quantized", "contrib_rounded", "nn.leaky_relu", "nn.layer_norm")
 
 
 @relay_pass(opt_level=1)

@@ -13,6 +13,7 @@ import tvm
 
 from ..relay.ir import Call, Constant, Expr, Function, Op, RelayExpr, TensorType, Type, const, dims, is_call
 from ..relay.op.registry import build
+from ..relay.transform.fold_constant import GROWTH_BYTES
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .flatten_rows import is_elementwise
@@ -101,7 +102,10 @@ def _mapped(node: Call, tables: set[Expr], largest: int) -> tuple[Any, Any]:
     if len(known) != len(operands):
         return None, None
     result = Call(node.op, known, node.attrs, span=node.span)
-    return (result, index) if _bytes(type_of(result)) <= largest else (None, None)
+    size = _bytes(type_of(result))
+    # A table that grows more when it is folded stays to be computed, and that in each run.
+    is_folded = size <= sum(_bytes(type_of(operand)) for operand in known) + GROWTH_BYTES
+    return (result, index) if is_folded and size <= largest else (None, None)
 
 
 def _of_rows(arg: Expr, width: int, rank: int) -> Expr | None:

@@ -16,7 +16,7 @@ from .._tvm.nodes import TensorLoad
 from .blocks import Block, is_reduction, kernel_blocks
 from .expressions import is_choice, loads_in, stride, uses
 
-__all__ = ["inline_cheap_blocks", "inline_unless_large"]
+__all__ = ["inline_cheap_blocks", "inline_rows", "inline_unless_large"]
 
 # TVM writes a function out with its argument several times over: functions of functions would grow out of bounds.
 _CALLS = 6
@@ -41,6 +41,20 @@ def inline_cheap_blocks(schedule: s_tir.Schedule) -> None:
         if len(readers) != 1 or _repeats(schedule, block, readers[0]):
             continue
         if not is_reduction(schedule, readers[0]) or _is_summed_once(schedule.get(block), schedule.get(readers[0])):
+            inline_unless_large(schedule, block, readers[0])
+
+
+def inline_rows(schedule: s_tir.Schedule) -> None:
+    """Inline what is computed for one row alone, by arithmetic, into its one reader of many rows that is no reduction.
+
+    That is for loops in which rows go by some outputs at a time: what is the same for all rows is computed before them.
+    """
+    for block in reversed(kernel_blocks(schedule)):
+        readers = list(schedule.get_consumers(block))
+        if len(readers) != 1 or any(is_reduction(schedule, each) for each in (block, readers[0])):
+            continue
+        made, read = schedule.get(block), schedule.get(readers[0])
+        if len(made.iter_vars) == 1 < len(read.iter_vars) and not _calls(made.body):
             inline_unless_large(schedule, block, readers[0])
 
 

@@ -30,6 +30,8 @@ class IntegerUnit:
         Whether there are tiles of such groups as well (AMX).
     adds_pairs : bool
         Whether there are two instructions for a group: the first adds the products of pairs as int16, and saturates.
+    permutes_bytes : bool
+        Whether an instruction puts the bytes of two vectors in any order (AVX-512 VBMI).
     """
 
     lanes: int
@@ -37,6 +39,7 @@ class IntegerUnit:
     registers: int
     has_tiles: bool = False
     adds_pairs: bool = False
+    permutes_bytes: bool = False
 
     @property
     def intrinsic(self) -> str:
@@ -105,4 +108,5 @@ def _unit(triple: str, cpu: str, attributes: tuple[str, ...]) -> IntegerUnit | N
     # Linux alone is asked for tiles.
     is_linux = llvm.operating_system(triple) == "linux"
     fitting = (unit for needed, unit in _UNITS if features.issuperset(needed) and (is_linux or not unit.has_tiles))
-    return next(fitting, None)
+    unit = next(fitting, None)
+    return replace(unit, permutes_bytes=True) if unit is not None and "avx512vbmi" in features else unit

@@ -27,6 +27,7 @@ X86 = "llvm -mtriple=x86_64-linux-gnu -mcpu"
 TARGETS = {
     "tiles": (f"{X86}=sapphirerapids", ("amx-int8", "avx512vnni")),
     "vectors of 512 bits": (f"{X86}=rocketlake", ("avx512vnni",)),
+    "vectors of 512 bits, bytes in order": (f"{X86}=cascadelake", ("avx512vnni",)),
     "vectors of 256 bits": (f"{X86}=alderlake", ("avxvnni",)),
     "int16 of 512 bits": (f"{X86}=skylake-avx512", ("avx512bw",)),
     "int16 of 256 bits": (f"{X86}=haswell", ("avx2",)),
@@ -73,6 +74,7 @@ def test_units_are_known_by_their_features() -> None:
     assert sizes == {
         "tiles": (16, 4, True),
         "vectors of 512 bits": (16, 4, False),
+        "vectors of 512 bits, bytes in order": (16, 4, False),
         "vectors of 256 bits": (8, 4, False),
         "int16 of 512 bits": (16, 2, False),
         "int16 of 256 bits": (8, 2, False),

@@ -110,7 +110,7 @@ class DepthwiseProduct(IntegerProduct):
             for group in range(self.window.shape[1]):
                 self._add_rows(plan, data, weight, (begin, weights), group, totals)
             for position, total in enumerate(totals):
-                T.buffer_store(sums, total[0], [ramp(position * BLOCK + v * unit.lanes, unit.lanes)])
+                T.buffer_store(sums, total[0], [position * (BLOCK // unit.lanes) + v])
 
     def _add_rows(
         self,
@@ -139,7 +139,14 @@ class DepthwiseProduct(IntegerProduct):
 
     def _column(self, data: tirx.Buffer, rows: Sequence[Size], offset: int) -> tirx.Expr:
         """Return the numbers of some rows of a column, those of a channel in one int32, the first row's lowest."""
-        unit = self.unit
+        unit, lanes = self.unit, self.unit.lanes
+        if unit.permutes_bytes and unit.group == 4:
+            below = [T.Bind(data[ramp(row + offset, lanes)]) for row in rows]
+            # A row that is not there is multiplied with 0, and may be any: the last one again.
+            last = len(rows) - 1
+            places = [min(r, last) * lanes + lane for lane in range(lanes) for r in range(unit.group)]
+            filled = [*below, *below[-1:] * (unit.group - len(rows))]
+            return tirx.Shuffle(filled, [tirx.IntImm("int32", place) for place in places])
         column: tirx.Expr | None = None
         for number, row in enumerate(rows):
             wide = tirx.Cast(f"int32x{unit.lanes}", data[ramp(row + offset, unit.lanes)])

@@ -72,7 +72,7 @@ class Operands:
 
 
 def emit_vectors(unit: IntegerUnit, o: Operands, sums: tirx.Buffer, rows: int) -> None:
-    """Write the sums of some positions, a block of outputs each, by instructions on vectors."""
+    """Write the sums of some positions, a block of outputs each, as vectors, by instructions on vectors."""
     vectors = range(o.block // unit.lanes)
     # More steps between jumps, and LLVM would add products to each other, for whose sums no registers are left.
     steps = (1,) if unit.adds_in_vectors and unit.registers == 16 else (4, 2, 1)
@@ -96,7 +96,7 @@ def emit_vectors(unit: IntegerUnit, o: Operands, sums: tirx.Buffer, rows: int) -
             value = totals[0][position][v][0]
             for chain in totals[1:]:
                 value = value + chain[position][v][0]
-            T.buffer_store(sums, value, [ramp(position * o.block + v * unit.lanes, unit.lanes)])
+            T.buffer_store(sums, value, [integer(position * len(vectors) + v)])
 
 
 def _multiply(
@@ -126,7 +126,7 @@ def emit_tiles(o: Operands, sums: tirx.Buffer, high: int) -> None:
                 for n in range(2):
                     dot_tiles("tdpbusd", 2 * m + n, 4 + m, 6 + n)
     for tile in range(2 * high):
-        store_tile(tile, sums[tile // 2 * TILE * BLOCK + tile % 2 * TILE], BLOCK * 4)
+        store_tile(tile, sums[tile // 2 * TILE * 2 + tile % 2], BLOCK * 4)
 
 
 def start_sum(unit: IntegerUnit) -> tirx.Buffer:

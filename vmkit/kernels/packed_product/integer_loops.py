@@ -65,7 +65,12 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
     def most_positions(self) -> int:
         """How many positions' sums are in registers, beside what is multiplied."""
         others = 8 if self.unit.adds_pairs else 4
-        return min(_MOST, (self.unit.registers - others) // (self.window.block // self.unit.lanes))
+        return min(_MOST, (self.unit.registers - others) // self._vectors)
+
+    @property
+    def _vectors(self) -> int:
+        """How many vectors the sums of a position are."""
+        return self.window.block // self.unit.lanes
 
     def keep(self, value: Size) -> Size:
         return in_register(as_expr(value))
@@ -151,13 +156,21 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         return sizes, in_register(_chosen(sizes, here.positions))
 
     def begin_task(self, operands: Sequence[tirx.Buffer], most: int) -> tuple[tirx.Buffer, Sequence[tirx.Buffer]]:
-        sums = local(most * self.window.block, dtype="int32")
+        # Memory of vectors begins where a vector may; that of numbers does at any sixteen bytes.
+        sums = local(most * self._vectors, dtype=f"int32x{self.unit.lanes}")
         if self.has_tiles:
             configure(local(8, dtype="int64"))
         return sums, operands
 
     def pack_block(self, operands: Sequence[tirx.Buffer], block: Size) -> None:
         """Do nothing: weights of integers are packed when a program is compiled."""
+
+    def half_row(self, sums: tirx.Buffer, row: Size, half: int) -> Callable[[tirx.Expr], tirx.Expr]:
+        lanes, numbers = self.unit.lanes, local(TILE, dtype="int32")
+        for vector in range(TILE // lanes):
+            of_row = row * self._vectors + half * (TILE // lanes) + vector
+            T.buffer_store(numbers, sums[of_row], [ramp(vector * lanes, lanes)])
+        return lambda lane: numbers[lane]
 
     def positions(self, here: Chunk, tile: Size, size: Size) -> Positions:
         wanted = self.keep(tile * size)

@@ -207,6 +207,11 @@ class PackedProduct(ABC, Generic[P]):
         """Return a quotient rounded up."""
         return self.once(divided(value + (by - 1), by)[0])
 
+    def half_row(self, sums: tirx.Buffer, row: Size, half: int) -> Callable[[tirx.Expr], tirx.Expr]:
+        """Return what reads some outputs' sums, a tile's width, in a row of sums."""
+        begin = row * self.window.block + half * TILE
+        return lambda lane: sums[begin + lane]
+
     def _finish_position(
         self, plan: P, place: Place, group: Size, row: Size, sums: tirx.Buffer, finish: Finish
     ) -> None:
@@ -221,17 +226,17 @@ class PackedProduct(ABC, Generic[P]):
             for half in range(width // TILE):
                 first = place.block * width + half * TILE
 
-                def sum_of(lane: tirx.Expr, half: int = half) -> tirx.Expr:
-                    return sums[of_sums * width + half * TILE + lane]
+                def finish_half(lanes: int, half: int = half, first: Size = first) -> None:
+                    finish(Row(index, first, lanes, self.half_row(sums, of_sums, half)))
 
                 if units % width == 0:
-                    finish(Row(index, first, TILE, sum_of))
+                    finish_half(TILE)
                     continue
                 with when(first + TILE <= units):
-                    finish(Row(index, first, TILE, sum_of))
+                    finish_half(TILE)
                 if units % TILE and units % width // TILE == half:
                     with when(place.block == blocks - 1):
-                        finish(Row(index, first, units % TILE, sum_of))
+                        finish_half(units % TILE)
 
         if inside is None:
             outputs()

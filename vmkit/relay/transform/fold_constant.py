@@ -44,11 +44,11 @@ from .known_type import with_type_of
 from .known_values import decided, is_size, without_lets
 from .registry import ModuleTransform, is_changeable, relay_pass
 
-__all__ = ["FoldConstant", "FoldConstantExpr", "fold_constants", "is_partly_folded"]
+__all__ = ["GROWTH_BYTES", "FoldConstant", "FoldConstantExpr", "fold_constants", "is_partly_folded"]
 
 # A folded value may be larger than what it is computed from by this much before it is left to run time: a constant
 # broadcast to a large shape costs more to store than to compute.
-_GROWTH_BYTES = 1 << 20
+GROWTH_BYTES = 1 << 20
 # Kernels for convolutions take constant weights alone; with others they are slow, by more than a weight costs to store.
 # Of dense layers, whose weights are larger, numbers of 16 bits are widened once, and not by each call.
 _CONVOLUTIONS = frozenset(f"nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose"))
@@ -246,7 +246,7 @@ def _note_size(node: RelayExpr, sizes: dict[RelayExpr, int], fold_qnn: bool, wei
         return False
     size = _bytes_of(node.checked_type)
     is_kept = isinstance(node, Constant) or (node in weights and _has_no_more(node, operands))
-    if size is None or not (is_kept or size <= sum(sizes[o] for o in operands) + _GROWTH_BYTES):
+    if size is None or not (is_kept or size <= sum(sizes[o] for o in operands) + GROWTH_BYTES):
         return False
     sizes[node] = size
     return True

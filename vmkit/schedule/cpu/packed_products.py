@@ -13,12 +13,14 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.target import Target
 
+from ..._tvm import unchecked_schedule
 from ...kernels.builder import T, integer, kernel, local
 from ...kernels.packed_product.bfloat16_parts import BFLOAT16_PARTS
 from ...kernels.packed_product.encodings import MARK, weight_from_json
 from ...kernels.packed_product.loops import PackedProduct, Row
 from ...kernels.packed_product.shape import BLOCK, ProductShape
 from ...kernels.packed_product.weight import PackedWeight
+from ..inlining import inline_rows
 from .stages import block_of, is_chain, is_in, nests_of, value_of, with_nests
 
 __all__ = ["for_many_rows", "with_packed_product"]
@@ -34,6 +36,9 @@ def with_packed_product(function: tirx.PrimFunc, target: Target) -> tirx.PrimFun
     """
     if not _is_marked(function):
         return None
+    schedule = unchecked_schedule(function)
+    inline_rows(schedule)
+    function = schedule.mod["main"]
     blocks = [block_of(nest) for nest in nests_of(function)]
     at = next(i for i, block in enumerate(blocks) if MARK in block.annotations)
     weight = weight_from_json(str(blocks[at].annotations[MARK]))
