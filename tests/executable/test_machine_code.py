@@ -11,6 +11,7 @@ import pytest
 
 import vmkit
 from vmkit import relay
+from vmkit.executable import executable as executable_module
 from vmkit.executable.machine_code import make_machine_code
 
 
@@ -52,3 +53,16 @@ def test_a_program_of_kernels_and_sizes_runs() -> None:
     value = np.ones((2, 3), "float32")
     got = vmkit.VirtualMachine(executable, "cpu").run(value).numpy()
     np.testing.assert_allclose(got, np.concatenate([value, np.exp(value)]), rtol=1e-6)
+
+
+def test_it_is_made_once_for_programs_that_machines_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights are given to the program of a machine, which is another than the executable's."""
+    x = relay.var("x", shape=(1, 256))
+    weight = relay.const(np.ones((256, 256), "float32"))
+    executable = vmkit.compile(relay.Function([x], relay.nn.dense(x, weight)), "native")
+    made = list[Any]()
+    monkeypatch.setattr(executable_module, "make_machine_code", lambda libraries, _: made.append(libraries))
+    for _ in range(2):
+        got = vmkit.VirtualMachine(executable, "cpu").run(np.ones((1, 256), "float32")).numpy()
+        np.testing.assert_allclose(got, np.full((1, 256), 256, "float32"))
+    assert len(made) == 1 and [library.kind for library in made[0]] == ["llvm"]

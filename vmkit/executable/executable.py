@@ -131,6 +131,7 @@ class Executable:
         files = mod.files if isinstance(mod, Parts) and len(mod.files) == len(mod.libraries) else ()
         self._libraries = libraries or {f"lib{number}.so": file for number, file in enumerate(files)}
         self._runnable: tvm.runtime.Module | None = None
+        self._has_machine_code = False
         given = dict(signatures or {})
         unknown = sorted(set(given) - set(self.globals))
         if unknown:
@@ -346,11 +347,13 @@ class Executable:
         if problems:
             reasons = "; ".join(problems)
             raise ExecutableError(f"the executable cannot run here: {reasons}; compile the model for this machine")
+        if not self._has_machine_code:
+            make_machine_code(self.libraries, lambda: self.program.packed_names)
+            self._has_machine_code = True
         if program is not None:
             libraries = self.libraries if self._runnable is None else tuple(self._runnable.imports)
             return tvm.runtime.Executable(module_of(program, libraries)).jit()
         if self._runnable is None:
-            make_machine_code(self.libraries, lambda: self.program.packed_names)
             built = tuple(tvm.runtime.Executable(library).jit() for library in self.libraries)
             is_built = all(made.same_as(library) for made, library in zip(built, self.libraries, strict=True))
             # Weights stay out of what a compiler and a linker make of kernels in C.
