@@ -82,9 +82,12 @@ def test_sums_that_share_an_operand_grow_together(tmp_path: Path) -> None:
 
 def test_rounding_without_an_instruction_of_it_is_exact(tmp_path: Path) -> None:
     weights = {"scale": np.float32(1), "zero": np.int8(0)}
-    node = onnx.helper.make_node("QuantizeLinear", ["x", *weights], ["y"])
+    nodes = [
+        onnx.helper.make_node("Round", ["x"], ["whole"]),
+        onnx.helper.make_node("QuantizeLinear", ["x", *weights], ["y"]),
+    ]
     types = {"y": onnx.TensorProto.INT8}
-    vmkit.mlf.export(model([node], {"x": [4096]}, ["y"], weights, types), tmp_path / "round.tar")
+    vmkit.mlf.export(model(nodes, {"x": [4096]}, ["whole", "y"], weights, types), tmp_path / "round.tar")
     built = build(tmp_path / "round.tar", flags=(*FLAGS, "-U__SSE4_1__"))
     assert "rounded_float32(x[" in (built.folder / "codegen/host/src/default_lib1.c").read_text()
     numbers = RNG.integers(0, 2**32, 4096).astype("uint32").view("float32")
@@ -92,4 +95,6 @@ def test_rounding_without_an_instruction_of_it_is_exact(tmp_path: Path) -> None:
     numbers[:3000] = RNG.integers(-270, 270, 3000) / 2
     numbers[3000:3010] = [0, -0.0, 0.5, -0.5, -0.25, 8388607.5, 8388608, 8388609, np.inf, -np.inf]
     numbers[3012:3016] = np.nextafter(np.float32([0.5, -0.5, 1.5, 2.5]), np.float32(0))
-    np.testing.assert_array_equal(built.run(numbers)[0], np.clip(np.rint(numbers), -128, 127).astype("int8"))
+    whole, quantized = built.run(numbers)
+    np.testing.assert_array_equal(whole, np.rint(numbers))
+    np.testing.assert_array_equal(quantized, np.clip(np.rint(numbers), -128, 127).astype("int8"))

@@ -79,7 +79,11 @@ def _of_blocks(asked: set[str]) -> tvm.transform.Pass:
 
 def _of_loops(asked: set[str]) -> tvm.transform.Pass:
     """Return the passes for kernels that are written out."""
-    return tvm.transform.Sequential([s_tir.transform.CanonicalizeLoop(), *_to_vectors(asked), *_to_calls(asked)])
+    passes = [
+        s_tir.transform.CanonicalizeLoop(),
+        s_tir.transform.LowerOpaqueBlock(),  # leaves out loops of one iteration, which are no vectors
+    ]
+    return tvm.transform.Sequential([*passes, *_to_vectors(asked), *_to_calls(asked)])
 
 
 def _to_vectors(asked: set[str], *before: tvm.transform.Pass) -> list[tvm.transform.Pass]:
