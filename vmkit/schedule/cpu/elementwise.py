@@ -23,6 +23,7 @@ PARALLEL_SIZE = 16_384
 _ENOUGH = 1024  # iterations of an innermost loop that make it long
 _MOST = 4096  # iterations above which it is cut into parts, which may be shared
 _VECTOR = 16  # elements of the widest vectors
+_MOST_TURNS = 8  # vectors that LLVM interleaves
 _SHARED = 64  # iterations that can be shared evenly among the cores of most machines
 _UNSURE = 16  # by how much that may be wrong for a kernel
 
@@ -80,6 +81,29 @@ def schedule_spatial(sch: s_tir.Schedule, block: Block, parallel_size: int = PAR
         mark_short_line(sch, block, loops[-1])
     if len(loops) > 1 and static_size(sch, loops) >= parallel_size:
         sch.parallel(sch.fuse(*_shared(sch, loops)))
+    if len(loops) > 1:
+        _interleave(sch, block, loops[-1])
+
+
+def _interleave(sch: s_tir.Schedule, block: Block, line: Loop) -> None:
+    """Write a line that is read in turn from a few places, as a shuffle of channels is, in turns.
+
+    LLVM makes vectors along each of them then, and shuffles these; else it gathers element by element.
+    """
+    node, size = sch.get(block), extent(sch, line)
+    last = node.iter_vars[-1].var
+    turns: list[tirx.Expr] = []
+
+    def note(number: tirx.FloorMod | tirx.FloorDiv) -> None:
+        if uses(number, last):
+            turns.append(number.b if number.a.same_as(last) else number)
+
+    tvm_ffi.structural_walk(node.body, [(tirx.FloorMod, note), (tirx.FloorDiv, note)])
+    counts = {known(turn) for turn in turns}
+    count = counts.pop() if len(counts) == 1 else None
+    if count and size and 2 <= count <= _MOST_TURNS and size % count == 0 and size >= count * _VECTOR:
+        _, turn = sch.split(line, [None, count], disable_predication=True)
+        sch.unroll(turn)
 
 
 def _together(sch: s_tir.Schedule, block: Block) -> tuple[int, int | None]:
