@@ -15,6 +15,7 @@ LARGE = 1 << 31
 X = relay.var("x", shape=(LARGE,), dtype="int8")
 Y = relay.var("y", shape=(2, 3))
 Z = relay.var("z", shape=(2, LARGE), dtype="int8")
+W = relay.var("w", shape=(2, LARGE))
 
 
 @pytest.mark.parametrize(
@@ -23,8 +24,9 @@ Z = relay.var("z", shape=(2, LARGE), dtype="int8")
         (relay.Function([X], relay.reshape(X, (2, LARGE // 2))), r"reshape_tensor \(int8\[2147483648\]\)"),
         (relay.Function([X], relay.reverse(X, 0)), r"reverse \(int8\[2147483648\]\)"),
         (relay.Function([Z], relay.transpose(Z)), r"transpose \(int8\[2, 2147483648\]\)"),
+        (relay.Function([W], relay.argmax(W)), r"argmax \(float32\[2, 2147483648\]\)"),
     ],
-    ids=["reshape", "reverse", "transpose"],
+    ids=["reshape", "reverse", "transpose", "argmax"],
 )
 def test_a_size_beyond_32_bits_names_the_operator(function: relay.Function, named: str) -> None:
     with pytest.raises(CompileError, match=f"^a size does not fit into 32 bits, .*: {named}; expected at most"):

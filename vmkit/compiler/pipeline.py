@@ -208,7 +208,6 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
     return Bytecode(builder, kernels_of(put_code(builder, mod)), constants, nodes, large)
 
 
-@large_sizes_named(lambda code, *_, **__: code.kernels)
 def _grouping(target: Target, options: CompilerOptions) -> list[tvm.transform.Pass]:
     """Return what makes groups of kernels, whose parts are functions that only LLVM's code can call."""
     if target.kind.name != "llvm" or not options.runs("GroupKernels", 1):
@@ -216,6 +215,7 @@ def _grouping(target: Target, options: CompilerOptions) -> list[tvm.transform.Pa
     return [group_kernels(operating_system(str(target.attrs["mtriple"])))]
 
 
+@large_sizes_named(lambda code, *_, **__: code.kernels)
 def link(
     code: Bytecode, target: Target, modules: Sequence[tvm.runtime.Module] = (), kept: Kernels | None = None
 ) -> tvm.runtime.Module | Parts:
