@@ -158,6 +158,56 @@ def test_a_process_ends_well_after_an_interrupt(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+_FORKED = """
+import os, signal, sys, threading, time
+import numpy as np
+import vmkit
+
+class Alarm(Exception):
+    pass
+
+def ring(*_):
+    raise Alarm
+
+machine = vmkit.VirtualMachine(vmkit.load(sys.argv[1]), num_threads=1)
+machine.run(np.int32(3), np.zeros((2, 3), "float32"))
+signal.signal(signal.SIGALRM, ring)
+ended = []
+
+def fork():
+    child = os.fork()
+    if child == 0:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            machine.run(np.int32(-1), np.zeros((2, 3), "float32"))
+        except Alarm:
+            os._exit(7)
+        os._exit(1)
+    for _ in range(500):
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            ended.append(os.waitstatus_to_exitcode(status))
+            return
+        time.sleep(0.02)
+    os.kill(child, signal.SIGKILL)
+
+thread = threading.Thread(target=fork)
+thread.start()
+thread.join()
+print(ended)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_handlers_of_signals_run_in_a_process_that_another_thread_forked(
+    kernel_loop: Executable, tmp_path: Path
+) -> None:
+    kernel_loop.export(tmp_path / "loop.vmx")
+    command = [sys.executable, "-c", _FORKED, str(tmp_path / "loop.vmx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.strip() == "[7]", done.stderr[-2000:]
+
+
 class Alarm(Exception):
     """What a handler of a signal raises."""
 

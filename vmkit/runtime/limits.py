@@ -6,10 +6,12 @@ waits, so that handlers of signals run as ever, and sets the flag where the run 
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import numpy as np
 from tvm.runtime import Tensor
@@ -93,13 +95,16 @@ class RunState:
     ----------
     flag : array of one number
         Whether they are to end.
+    thread : array of one number
+        The thread that handlers of signals run on.
     """
 
     def __init__(self, state: Tensor, lock: threading.RLock) -> None:
         # The view keeps the tensor alive.
         view = np.from_dlpack(state)
         view[:] = (LOOK_BYTES, 0, RAISED_IN_PYTHON, _main_thread(), 0, 0, 0, 0)
-        self.flag = view[1:2]
+        self.flag, self.thread = view[1:2], view[3:4]
+        _states.add(self)
         self._lock = lock
 
     def cancel(self) -> None:
@@ -120,6 +125,19 @@ def _main_thread() -> int:
     """Return the thread that Python's handlers of signals run on, as ``pthread_self`` has it, as an int64."""
     ident = threading.main_thread().ident or 0
     return ident - (1 << 64) if ident >> 63 else ident
+
+
+_states: WeakSet[RunState] = WeakSet()
+
+
+def _after_fork() -> None:
+    """Have handlers of signals run on the thread that forked, which is the forked process' main one."""
+    for state in _states:
+        state.thread[0] = _main_thread()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 class Stopper:
