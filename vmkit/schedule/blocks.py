@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isinf
 from typing import Any
 
@@ -30,6 +30,8 @@ __all__ = [
     "keep_on_stack",
     "kernel_blocks",
     "loops_of_results",
+    "mark_loops",
+    "marked_loops",
     "partial_results",
     "single_reduction",
     "static_size",
@@ -157,6 +159,24 @@ def _start_from(schedule: s_tir.Schedule, block: Block, value: tirx.Expr) -> Non
     node = schedule.get(block)
     made = with_fields(node, init=tirx.BufferStore(node.init.buffer, value, node.init.indices))
     schedule.state.replace(schedule.get_sref(block), made, {node: made})
+
+
+def mark_loops(schedule: s_tir.Schedule, key: str, loops: Mapping[str, Loop], *numbers: int) -> None:
+    """Mark loops, which are given by the roles that they have in what is to be done, and say some numbers of it."""
+    for role, loop in loops.items():
+        schedule.annotate(loop, key, [role, *numbers])
+
+
+def marked_loops(function: tirx.PrimFunc, key: str) -> dict[str, tirx.For]:
+    """Return the loops that :func:`mark_loops` marked, in a scheduled kernel."""
+    found: dict[str, tirx.For] = {}
+
+    def note(loop: tirx.For) -> None:
+        if key in loop.annotations:
+            found[str(loop.annotations[key][0])] = loop
+
+    tvm_ffi.structural_walk(function.body, (tirx.For, note))
+    return found
 
 
 def unmarked(loop: tirx.For, key: str) -> dict[str, Any]:

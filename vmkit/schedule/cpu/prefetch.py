@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ...target.processor import CACHES
-from ..blocks import Loop, unmarked
+from ..blocks import Loop, mark_loops, marked_loops, unmarked
 
 __all__ = ["prefetch_ahead", "prefetch_next_block", "with_prefetches"]
 
@@ -41,8 +41,7 @@ def prefetch_next_block(sch: s_tir.Schedule, loops: tuple[Loop, Loop, Loop], wei
         How many lines of the cache each step asks for. The steps of all tiles go on where the last one stopped, up to
         the end of the block.
     """
-    for loop, role in zip(loops, ("block", "tile", "step"), strict=True):
-        sch.annotate(loop, _KEY, [role, weight, lines])
+    mark_loops(sch, _KEY, dict(zip(("block", "tile", "step"), loops, strict=True)), weight, lines)
 
 
 def prefetch_ahead(sch: s_tir.Schedule, loops: tuple[Loop, Loop], weight: int, blocks: int) -> None:
@@ -59,19 +58,12 @@ def prefetch_ahead(sch: s_tir.Schedule, loops: tuple[Loop, Loop], weight: int, b
     blocks : int
         How many blocks one group has.
     """
-    for loop, role in zip(loops, ("block", "stream"), strict=True):
-        sch.annotate(loop, _KEY, [role, weight, blocks])
+    mark_loops(sch, _KEY, dict(zip(("block", "stream"), loops, strict=True)), weight, blocks)
 
 
 def with_prefetches(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a scheduled kernel in which the marked loops prefetch."""
-    marked: dict[str, tirx.For] = {}
-
-    def note(loop: tirx.For) -> None:
-        if _KEY in loop.annotations:
-            marked[str(loop.annotations[_KEY][0])] = loop
-
-    tvm_ffi.structural_walk(function.body, (tirx.For, note))
+    marked = marked_loops(function, _KEY)
     if not marked:
         return function
 

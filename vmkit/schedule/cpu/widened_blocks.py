@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ..._tvm.nodes import TensorLoad
-from ..blocks import Loop, unmarked
+from ..blocks import Loop, mark_loops, marked_loops, unmarked
 
 __all__ = ["widen_blocks", "with_widened_blocks"]
 
@@ -31,19 +31,12 @@ def widen_blocks(sch: s_tir.Schedule, loops: tuple[Loop, Loop, Loop], weight: in
     weight : int
         Which parameter of the kernel the weight is, whose three dimensions are known. It is read where it is cast.
     """
-    for loop, role in zip(loops, ("block", "tile", "step"), strict=True):
-        sch.annotate(loop, _KEY, [role, weight])
+    mark_loops(sch, _KEY, dict(zip(("block", "tile", "step"), loops, strict=True)), weight)
 
 
 def with_widened_blocks(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a scheduled kernel in which the marked loops widen blocks."""
-    marked: dict[str, tirx.For] = {}
-
-    def note(loop: tirx.For) -> None:
-        if _KEY in loop.annotations:
-            marked[str(loop.annotations[_KEY][0])] = loop
-
-    tvm_ffi.structural_walk(function.body, (tirx.For, note))
+    marked = marked_loops(function, _KEY)
     if not marked:
         return function
     weight = function.params[int(marked["block"].annotations[_KEY][1])]
