@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import tvm
 
 from tests.kernels.written_kernels import convolved, normal
-from vmkit.kernels.winograd import winograd
+from vmkit.kernels.winograd import shared_winograd, winograd
 from vmkit.kernels.winograd_points import transform_data, transform_result
 from vmkit.kernels.winograd_shape import WinogradPlan, WinogradShape
 from vmkit.kernels.winograd_weight import PAIRS, WinogradWeight, weight_matrix
@@ -132,3 +133,23 @@ def test_a_kernel_computes_whole_tiles_and_parts_of_tiles(
     inputs = [tvm.runtime.tensor(np.ascontiguousarray(each)) for each in (data, blocks, bias)]
     tvm.compile(tvm.IRModule({"main": function}), tvm.target.Target("llvm"))["main"](*inputs, result)
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-4, atol=2e-5)
+
+
+def test_a_shared_kernel_computes_what_is_of_its_kind() -> None:
+    lanes, tile, padding = 8, (4, 4), (1, 0, 1, 2)
+    kind = WinogradShape((3, 3), tile, 1, 9, 9, 16, 24, padding, lanes, lanes, True, True, -0.5, 0.75)
+    other = replace(kind, batch=2, height=5, inner=32, outer=8)
+    assert kind.without_sizes() == other.without_sizes() != replace(kind, padding=(1, 1, 1, 1)).without_sizes()
+    function = shared_winograd(kind.without_sizes(), WinogradPlan(3, 6)).with_attr("global_symbol", "main")
+    main = tvm.compile(tvm.IRModule({"main": function}), tvm.target.Target("llvm"))["main"]
+    for size, inner, outer in (((1, 9, 9), 16, 24), ((2, 5, 12), 32, 8), ((1, 1, 1), 8, 8), ((3, 11, 4), 8, 40)):
+        data, weight, bias = normal(*size, inner), normal(3, 3, inner, outer, seed=1) / 8, normal(outer, seed=2)
+        packed = WinogradWeight((3, 3, inner, outer), tile, lanes)
+        blocks = np.empty(packed.made, "float32")
+        packed.transform(weight, blocks)
+        sums = convolved(data, weight, padding) + bias
+        residual = normal(*sums.shape, seed=3)
+        result = tvm.runtime.tensor(np.full(sums.shape, np.nan, "float32"))
+        inputs = [tvm.runtime.tensor(np.ascontiguousarray(each)) for each in (data, blocks, bias, residual)]
+        main(*inputs, result)
+        np.testing.assert_allclose(result.numpy(), np.clip(sums + residual, -0.5, 0.75), rtol=1e-4, atol=2e-5)

@@ -154,3 +154,23 @@ def test_a_residual_of_another_size_is_refused_when_run() -> None:
     machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": both}), "llvm"), "cpu")
     with pytest.raises(Exception, match=r"(?i)dimension|shape|broadcast"):
         machine.run(numbers(2, 12, 12, 32), numbers(3, 12, 12, 32))
+
+
+def test_layers_that_differ_in_sizes_alone_share_a_kernel_at_the_first_level() -> None:
+    x, data = relay.var("x", shape=(1, 40, 40, 32)), numbers(1, 40, 40, 32)
+    y, expected = x, data
+    for seed, (inner, outer) in enumerate(((32, 64), (64, 96), (96, 32))):
+        weight = numbers(3, 3, inner, outer, seed=seed) / 16
+        y = relay.nn.relu(
+            relay.nn.conv2d(y, relay.const(weight), padding=(1, 1), data_layout="NHWC", kernel_layout="HWIO")
+        )
+        expected = np.maximum(convolved(expected, weight, (1, 1, 1, 1)), 0)
+    kernels = {}
+    for level in (1, 2):
+        with vmkit.PassContext(opt_level=level):
+            executable = vmkit.compile(tvm.IRModule({"main": relay.Function([x], y)}), "llvm -num-cores=1")
+        result = vmkit.VirtualMachine(executable, "cpu").run(data).numpy()
+        np.testing.assert_allclose(result, expected, rtol=1e-3, atol=2e-3)
+        (group,) = executable.info["kernel_groups"].values()
+        kernels[level] = sum("winograd" in name for name in set(group))
+    assert kernels == {1: 1, 2: 3}

@@ -62,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         choices=range(5),
         default=2,
-        help="0: every operator by itself; 1: without what takes longest to compile, Winograd's tiles and a kernel for "
+        help="0: every operator by itself; 1: without what takes longest to compile, a kernel for "
         "each size of convolutions; 2 and more: all (default: %(default)s)",
     )
     parser.add_argument("--pass-config", type=key_and_value, action="append", default=[], metavar="NAME=VALUE")

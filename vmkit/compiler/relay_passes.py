@@ -206,7 +206,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "FoldOutputScales", _cpu),
     PassRow(1, "FoldTransposes", _cpu),
     PassRow(1, "SeparatePools", _cpu),
-    PassRow(2, "UseWinograd", _cpu, _machine),
+    PassRow(1, "UseWinograd", _cpu, _machine, shares_kernels=True),
     PassRow(1, "PackAMXTiles", _cpu_with_matrix_unit),
     PassRow(1, "UsePackedGemm", _cpu, _registers, shares_kernels=True),
     PassRow(1, "PackWeights", _cpu, _weights),

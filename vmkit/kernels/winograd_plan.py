@@ -20,6 +20,8 @@ _NEAR_RATE, _FAR_RATE, _COLD_RATE, _FOREIGN_RATE = RATES.near, RATES.far, RATES.
 _UNIT_GAIN = MATRIX_UNIT.gain
 _TRANSFORM = {1: 0.0, 4: 4.4, 6: 11.0, 8: 18.0}  # cycles of a vector of channels on an axis, by the reach
 _MOVE = RATES.move
+_PARTS = (1, 2, 3, 4, 6, 8)  # of tiles that go together
+_FEW_PARTS = (1, 4)  # of kernels that sizes share: how many depends on sizes, and is known when one is compiled
 
 
 @dataclass(frozen=True)
@@ -42,34 +44,41 @@ class Machine:
     has_matrix_unit: bool = False
 
 
-def plan_winograd(shape: WinogradShape, machine: Machine) -> tuple[WinogradShape, WinogradPlan] | None:
+def plan_winograd(
+    shape: WinogradShape, machine: Machine, is_shared: bool = False
+) -> tuple[WinogradShape, WinogradPlan] | None:
     """Return the best size of tiles with the order of work, or None where the sum itself is faster.
 
     Parameters
     ----------
     shape : WinogradShape
         The convolution; its size of tiles is left open.
+    is_shared : bool
+        Whether convolutions of other sizes are to come to the same plan, as far as it can be.
     """
     best = min(
-        ((_cycles(each, plan, machine), (each, plan)) for each, plan in _candidates(shape, machine)),
+        ((_cycles(each, plan, machine), (each, plan)) for each, plan in _candidates(shape, machine, is_shared)),
         key=lambda pair: pair[0],
         default=None,
     )
     return best[1] if best is not None and best[0] < _direct_cycles(shape, machine) else None
 
 
-def _candidates(shape: WinogradShape, machine: Machine) -> Iterator[tuple[WinogradShape, WinogradPlan]]:
+def _candidates(
+    shape: WinogradShape, machine: Machine, is_shared: bool
+) -> Iterator[tuple[WinogradShape, WinogradPlan]]:
     # Some registers are for the weight and what it is multiplied with.
     most = max(1, (machine.registers - 4) // (shape.block // machine.lanes))
     for tile in _sizes_of_tiles(shape.kernel):
         each = replace(shape, tile=tile)
         tiles = _tiles(each)
-        for rows in range(max(1, most // 2), most + 1):
-            for parts in (1, 2, 3, 4, 6, 8):
+        few = max(1, most // 2)
+        for rows in (few, most) if is_shared else range(few, most + 1):
+            for parts in _FEW_PARTS if is_shared else _PARTS:
                 if parts > 1 and rows * (parts - 1) >= tiles:
                     break
-                is_shared = each.tiles is None or -(-tiles // (rows * parts)) >= machine.cores
-                yield each, WinogradPlan(rows, rows * parts, is_parallel_over_tiles=is_shared)
+                over_tiles = each.tiles is None or -(-tiles // (rows * parts)) >= machine.cores
+                yield each, WinogradPlan(rows, rows * parts, is_parallel_over_tiles=over_tiles)
 
 
 def _sizes_of_tiles(kernel: tuple[int, int]) -> Iterator[tuple[int, int]]:

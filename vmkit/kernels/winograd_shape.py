@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import overload
+
+from tvm import tirx
 
 from .._dataclasses import dataclass
 from .builder import Size
@@ -23,7 +26,7 @@ class WinogradShape:
         :mod:`.winograd_points` must have points.
     batch, height, width : int or None
         Sizes of the data; None where they are known at run time.
-    inner, outer : int
+    inner, outer : int or expression
         Channels of the data and of the result: multiples of `lanes` and of `block`.
     padding : tuple of int
         Zeros above, left, below and right of the image.
@@ -42,8 +45,8 @@ class WinogradShape:
     batch: int | None
     height: int | None
     width: int | None
-    inner: int
-    outer: int
+    inner: Size
+    outer: Size
     padding: tuple[int, int, int, int]
     block: int
     lanes: int
@@ -70,6 +73,14 @@ class WinogradShape:
         down, across = self.made(self.height, self.width)
         return self.batch * -(-down // self.tile[0]) * -(-across // self.tile[1])
 
+    def without_sizes(self) -> WinogradShape:
+        """Return what shapes that differ in sizes alone have in common; channels are 0 in it."""
+        return replace(self, batch=None, height=None, width=None, inner=0, outer=0)
+
+    def with_variables(self) -> WinogradShape:
+        """Return the shape :meth:`without_sizes` with variables for channels, which a kernel is given."""
+        return replace(self, inner=tirx.Var("inner", "int64"), outer=tirx.Var("outer", "int64"))
+
     @overload
     def made(self, height: int, width: int) -> tuple[int, int]: ...
     @overload
@@ -88,7 +99,7 @@ class WinogradPlan:
     ----------
     rows : int
         Tiles whose products are in registers at once.
-    count : int
+    count : int or None
         Tiles that go through all steps together; a multiple of `rows`.
     unrolled : int
         Steps of the products that are unrolled; a divisor of the lanes.

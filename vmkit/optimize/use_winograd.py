@@ -15,8 +15,14 @@ from .conv_layers import ConvLayer, Make, rewrite_layers
 __all__ = ["UseWinograd"]
 
 
-@relay_pass(opt_level=2)
-def UseWinograd(lanes: int = 16, registers: int = 32, cores: int = 1, has_matrix_unit: bool = False) -> ModuleTransform:
+@relay_pass(opt_level=1)
+def UseWinograd(
+    lanes: int = 16,
+    registers: int = 32,
+    cores: int = 1,
+    has_matrix_unit: bool = False,
+    shares_kernels: bool = False,
+) -> ModuleTransform:
     """Return the pass that computes convolutions over channels-last data by Winograd's tiles, with what follows them.
 
     Results differ from exact ones as :mod:`vmkit.kernels.winograd_points` says: by rounding, but of larger
@@ -30,12 +36,17 @@ def UseWinograd(lanes: int = 16, registers: int = 32, cores: int = 1, has_matrix
         How many cores share the work.
     has_matrix_unit : bool
         Whether the sum itself would be computed on a matrix unit.
+    shares_kernels : bool
+        Whether convolutions that differ in sizes alone call one kernel, which is compiled once and is slower than
+        kernels that know their sizes.
     """
     machine = Machine(lanes, registers, cores, has_matrix_unit)
-    return per_function(lambda function: rewrite_layers(function, lambda layer: _chosen(layer, machine)))
+    return per_function(
+        lambda function: rewrite_layers(function, lambda layer: _chosen(layer, machine, shares_kernels))
+    )
 
 
-def _chosen(layer: ConvLayer, machine: Machine) -> Make | None:
+def _chosen(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> Make | None:
     """Return what makes the operator for a layer, or None where the sum itself is faster."""
     sizes, lanes = layer.sizes, machine.lanes
     if not layer.is_everywhere or sizes["H"] * sizes["W"] == 1 or sizes["I"] % lanes or sizes["O"] % lanes or lanes < 4:
@@ -55,7 +66,7 @@ def _chosen(layer: ConvLayer, machine: Machine) -> Make | None:
         block=lanes * 2 if sizes["O"] % (lanes * 2) == 0 else lanes,
         lanes=lanes,
     )
-    planned = plan_winograd(shape, machine)
+    planned = plan_winograd(shape, machine, shares_kernels)
     if planned is None:
         return None
     shape, plan = planned
@@ -76,6 +87,7 @@ def _chosen(layer: ConvLayer, machine: Machine) -> Make | None:
             has_bias=layer.bias is not None,
             a_min=layer.low,
             a_max=layer.high,
+            is_shared=shares_kernels,
         )
 
     return make

@@ -40,7 +40,8 @@ class Conv2DWinogradFusedAttrs(Attrs):
 
     tile is how many results on either axis come from one tile, block how many output channels are computed at once,
     lanes how many float32 a vector has; a_min and a_max are what results are raised and lowered to; rows, count and
-    is_parallel_over_tiles are the fields of vmkit.kernels.winograd_shape.WinogradPlan.
+    is_parallel_over_tiles are the fields of vmkit.kernels.winograd_shape.WinogradPlan. is_shared
+    asks for a kernel that calls of other sizes share.
     """
 
     tile: Ints
@@ -53,6 +54,7 @@ class Conv2DWinogradFusedAttrs(Attrs):
     has_bias: Bool = False
     a_min: Float | None = None
     a_max: Float | None = None
+    is_shared: Bool = False
 
 
 @operator(
@@ -100,7 +102,7 @@ class Conv2DWinogradFused:
     def lower(
         context: LowerContext, attrs: Conv2DWinogradFusedAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
     ) -> relax.Expr:
-        from ...kernels.winograd import winograd
+        from ...kernels.winograd import shared_winograd, winograd
         from ...kernels.winograd_shape import WinogradPlan, WinogradShape
 
         have, packed = context.shape(data), _plan(attrs, [int(d) for d in context.shape(weight)])
@@ -132,9 +134,11 @@ class Conv2DWinogradFused:
         # Steps of short vectors are short themselves, beside what each round of them takes.
         unrolled = 4 if attrs.lanes <= 8 else 2
         plan = WinogradPlan(attrs.rows, attrs.count, unrolled, attrs.is_parallel_over_tiles)
+        shared = partial(shared_winograd, what.without_sizes(), plan)
+        write = shared if attrs.is_shared else partial(winograd, what, plan)
         return call_kernel(
             context,
-            partial(winograd, what, plan),
+            write,
             "conv2d_winograd",
             [data, _transformed(context, weight, packed), *added],
             result,
