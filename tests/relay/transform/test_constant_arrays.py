@@ -150,6 +150,23 @@ def test_many_constants_are_folded_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
     np.testing.assert_allclose(last.data.numpy(), np.tanh(x.T), rtol=1e-6)
 
 
+def test_what_a_part_leaves_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold_constant, "_PART_BYTES", 2000)
+    looked: list[int] = []
+    find = fold_constant._foldable
+    monkeypatch.setattr(fold_constant, "_foldable", lambda *args: looked.append(1) or find(*args))
+    x, given = np.linspace(-1, 1, 600, dtype="float32").reshape(30, 20), relay.var("given", shape=(20, 30))
+    fields = [relay.add(relay.transpose(relay.const(x + i)), given) for i in range(4)]
+    mod = tvm.IRModule({"main": relay.Function([given], relay.Tuple(fields))})
+    fold = fold_constant.FoldConstant(in_parts=True)
+    mod, runs = fold(mod), 1
+    while is_partly_folded(mod):
+        mod, runs = fold(mod), runs + 1
+    assert (runs, len(looked)) == (4, 1)
+    for i, field in enumerate(mod["main"].body.fields):
+        np.testing.assert_array_equal(field.args[0].data.numpy(), x.T + i)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "bool"])
 def test_data_types_in_which_numpy_computes_otherwise_are_left(dtype: str) -> None:
     value = relay.cast(relay.const(np.ones(3, "float32")), dtype)

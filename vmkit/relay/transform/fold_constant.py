@@ -34,6 +34,7 @@ from ..ir import (
     rewrite,
     with_functions,
 )
+from ..ir.places import noted
 from ..op.attrs import Attrs
 from ..op.registry import entry
 from ..op.storage import is_stored_constant, stored_constant
@@ -55,6 +56,7 @@ _CONVOLUTIONS = frozenset(f"nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind
 _HALVES = ("float16", "bfloat16")
 
 
+# Says of a module what is left to the next run: expressions, or none where that is to look for them.
 _PARTLY_FOLDED = "vmkit.partly_folded"
 # Parts of what is folded: the least bytes of one, which small models are folded in, and how many there are at most.
 _PART_BYTES, _PARTS = 1 << 23, 8
@@ -92,7 +94,7 @@ def FoldConstantExpr(expr: RelayExpr, mod: tvm.IRModule, fold_qnn: bool = False)
 
 def is_partly_folded(mod: tvm.IRModule) -> bool:
     """Say whether the pass that folds in parts has left some of a module's constants to its next run."""
-    return mod.attrs is not None and bool(mod.attrs.get(_PARTLY_FOLDED))
+    return mod.attrs is not None and _PARTLY_FOLDED in mod.attrs
 
 
 def fold_constants(
@@ -112,14 +114,17 @@ def fold_constants(
     in_parts : bool
         Whether to leave some to the next call; see :func:`FoldConstant`.
     """
+    wanted: Sequence[RelayExpr] = ()
     if is_partly_folded(mod):
+        wanted = list(mod.attrs[_PARTLY_FOLDED])
         mod = mod.without_attr(_PARTLY_FOLDED)
-    is_settled = not any(map(_has_lets_or_choices, filter(is_changeable, mod.functions.values())))
+    is_settled = bool(wanted) or not any(map(_has_lets_or_choices, filter(is_changeable, mod.functions.values())))
     if not is_settled:
         mod = _on_functions(mod, decided)
         mod = _on_functions(mod, lambda function: without_lets(function, _constant_lets(function, fold_qnn)))
-    functions = [f for f in mod.functions.values() if is_changeable(f) and not f.attrs.get(DEVICE_PART)]
-    wanted = _foldable(functions, fold_qnn)
+    if not wanted:
+        functions = [f for f in mod.functions.values() if is_changeable(f) and not f.attrs.get(DEVICE_PART)]
+        wanted = _foldable(functions, fold_qnn)
     if not wanted:
         return mod
     tensors = {e: _tensors(e) for e in wanted}
@@ -134,7 +139,12 @@ def fold_constants(
     mod = _on_functions(mod, lambda function: rewrite(function, folded, replace))
     if not is_settled:
         mod = _on_functions(mod, decided)
-    return mod if is_whole else mod.with_attr(_PARTLY_FOLDED, True)
+    if is_whole:
+        return mod
+    left = [e for e in wanted if e not in folded]
+    # What is left is the same nodes in the new module where it is computed from nothing that is a constant now.
+    is_same = is_settled and noted() is None and not any(node in folded for node in post_order(Tuple(left)))
+    return mod.with_attr(_PARTLY_FOLDED, left if is_same else [])
 
 
 def _evaluated(
