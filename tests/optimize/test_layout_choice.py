@@ -58,6 +58,13 @@ def test_channels_of_windows_that_share_little_or_are_large_go_last(
     assert kept(conv(x, 64, 1, size, groups=64, strides=(strides, strides)), processor) == 0
 
 
+@pytest.mark.parametrize(("width", "count"), [(56, 1), (57, 0), (28, 0)])
+@pytest.mark.parametrize("channels", [64, 144])
+def test_lines_by_two_stay_where_they_fill_tiles(channels: int, width: int, count: int) -> None:
+    x = relay.var("x", shape=(1, channels, width, width))
+    assert kept(conv(x, channels, 1, 3, groups=channels, strides=(2, 2)), AVX512) == count
+
+
 @pytest.mark.parametrize("processor", [AVX2, AVX512])
 def test_channels_that_do_not_fill_vectors_stay(processor: Processor) -> None:
     assert kept(conv(relay.var("x", shape=(1, 30, 56, 56)), 30, 1, 5, groups=30), processor) == 1

@@ -32,6 +32,8 @@ _CALL = 2000  # of a kernel, beside what it does
 _TURNED, _TURNED_FAR = 0.35, 3.0  # of an element that is put into the other order, near and of a large tensor
 _PADDED, _PADDED_NEAR = 0.5, 0.25  # of an element of a padded copy, and of one of a single channel
 _COPIED, _SPACED, _GATHERED = 1.0, 2.5, 1.5  # of a vector in a panel, one of every second element; of one element
+_SPACED_NEAR = 0.5  # of one of every second element in whole tiles of small windows, each over a single channel
+_VECTORS, _SMALL = 8, 9  # of a tile of one channel; steps of a window that are written out for it
 _HALF = 0.6  # of a vector, one of at most half as many elements
 _OVERHEAD = 1.2  # of a tile, by its multiplications
 _UNEVEN = 1.6  # of blocks of channels that are not all there
@@ -252,10 +254,13 @@ class _Layer:
         tiles = ceil(self.outer / rows)
         # A step of a tile loads a vector for its channels, and an element for each of them.
         products = of_vector * max(self.outer / 2, (self.outer + tiles) / 2)
+        spaced = _SPACED
         if self.is_depthwise:
             products *= max(_HALF, width / lanes)
+            is_whole = prod(self.made) // line * ceil(line / width) % _VECTORS == 0
+            spaced = _SPACED_NEAR if is_whole and self.steps <= _SMALL else _SPACED
         is_packed = is_gathered or self.outer >= _PACKED
-        copy = {1: _COPIED, 2: _SPACED}.get(spacing, 0.0)
+        copy = {1: _COPIED, 2: spaced}.get(spacing, 0.0)
         if is_gathered:
             copied = _GATHERED * columns * self.steps * self.groups
         else:
