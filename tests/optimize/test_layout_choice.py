@@ -69,6 +69,12 @@ def test_lines_by_two_stay_where_they_fill_tiles(channels: int, width: int, coun
 def test_channels_that_do_not_fill_vectors_stay(processor: Processor) -> None:
     assert kept(conv(relay.var("x", shape=(1, 30, 56, 56)), 30, 1, 5, groups=30), processor) == 1
     assert kept(conv(relay.var("x", shape=(1, 64, 57, 57)), 33, 64, 3, strides=(2, 2)), processor) == 1
+    assert kept(conv(relay.var("x", shape=(1, 256, 13, 13)), 255, 256, 1), processor) == 1
+
+
+def test_images_of_few_channels_stay() -> None:
+    assert kept(conv(relay.var("x", shape=(1, 3, 224, 224)), 32, 3, 3, strides=(2, 2)), AVX512) == 1
+    assert kept(conv(relay.var("x", shape=(1, 1, 28, 28)), 16, 1, 5), AVX2) == 1
 
 
 def test_a_channel_that_would_not_fill_a_block_stays() -> None:

@@ -36,7 +36,8 @@ _SPACED_NEAR = 0.5  # of one of every second element in whole tiles of small win
 _VECTORS, _SMALL = 8, 9  # of a tile of one channel; steps of a window that are written out for it
 _HALF = 0.6  # of a vector, one of at most half as many elements
 _OVERHEAD = 1.2  # of a tile, by its multiplications
-_UNEVEN = 1.6  # of blocks of channels that are not all there
+_UNEVEN = 1.8  # of blocks of channels that are not all there
+_FEW, _MUCH = 4, 1.25  # channels below which a sum with channels last takes so much longer
 _WINOGRAD = 0.45  # of a sum's multiplications, those and the transforms of Winograd's tiles
 _TILE = (6, 2)  # channels and vectors of a usual tile
 _PACKED = 3 * _TILE[0]  # channels from which on panels are made
@@ -233,7 +234,7 @@ class _Layer:
         filled = self.outer if self.outer % lanes == 0 else _UNEVEN * ceil(self.outer / lanes / 2) * lanes * 2
         is_even = all(n == 1 for n in (*self.strides, *self.dilation)) and prod(self.window) > 1
         is_winograd = is_even and self.inner % lanes == 0 and self.outer % lanes == 0 and max(self.window) <= 5
-        products = self.positions * self.steps * filled / lanes / 2
+        products = self.positions * self.steps * filled / lanes / 2 * (_MUCH if self.inner < _FEW else 1)
         if processor.matrix is not None:
             products /= processor.matrix.gain
         fetched = 4 * self.steps * self.outer / processor.rates.cold
