@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from math import inf, prod
 from typing import Any
 
@@ -60,6 +60,8 @@ _HALVES = ("float16", "bfloat16")
 _PARTLY_FOLDED = "vmkit.partly_folded"
 # Parts of what is folded: the least bytes of one, which small models are folded in, and how many there are at most.
 _PART_BYTES, _PARTS = 1 << 23, 8
+# The least bytes of a part that a program computes, which has to be compiled first.
+_RUN_BYTES = 1 << 26
 
 
 @relay_pass(opt_level=2)
@@ -131,7 +133,7 @@ def fold_constants(
     largest = inf
     if in_parts:
         largest = max(_PART_BYTES, sum(_bytes_of(e.checked_type) or 0 for e in wanted) // _PARTS)
-    values, is_whole = _evaluated([tensor for parts in tensors.values() for tensor in parts], evaluate, largest)
+    values, is_whole = _evaluated(tensors, evaluate, largest)
     known = {e: [values[part] for part in parts] for e, parts in tensors.items() if all(p in values for p in parts)}
     folded = {e: _folded(e.checked_type, parts) for e, parts in known.items()}
     # Where constants are of the types that were known, so is what is computed from them.
@@ -148,23 +150,45 @@ def fold_constants(
 
 
 def _evaluated(
-    tensors: Sequence[RelayExpr], evaluate: Evaluate, largest: float
+    groups: Mapping[RelayExpr, Sequence[RelayExpr]], evaluate: Evaluate, largest: float
 ) -> tuple[dict[RelayExpr, RelayExpr], bool]:
-    """Return the values of expressions of tensors, of equal expressions once, and whether these are all.
+    """Return the values of the tensors of expressions, of equal ones once, and whether these are all.
 
     What numpy does not compute as kernels do is computed in one run of a program, when numpy has computed all that it
-    does, `largest` bytes in one call of this.
+    does. In one call of this `largest` bytes are computed, and at least one expression's.
     """
-    wanted = without_common_subexpressions(Function([], Tuple(tensors))).body.fields
+    tensors = [tensor for group in groups.values() for tensor in group]
+    wanted = list(without_common_subexpressions(Function([], Tuple(tensors))).body.fields)
     made, is_whole = with_known_values(Tuple(list(dict.fromkeys(wanted))), largest)
     values: dict[RelayExpr, RelayExpr] = dict(made)
-    rest = list(dict.fromkeys(each for each in wanted if each not in values)) if is_whole else []
+    rest: list[RelayExpr] = []
+    if is_whole:
+        rest, is_whole = _next_run(groups, wanted, values, max(largest, _RUN_BYTES))
     if rest:
         mod = infer_module(tvm.IRModule({"main": Function([], rewrite(Tuple(rest), values))}))
         types = mod["main"].checked_type.ret_type.fields
         run = (stored_constant(value, ty.dtype) for value, ty in zip(evaluate(mod), types, strict=True))
         values.update(zip(rest, run, strict=True))
     return {each: values[one] for each, one in zip(tensors, wanted, strict=True) if one in values}, is_whole
+
+
+def _next_run(
+    groups: Mapping[RelayExpr, Sequence[RelayExpr]],
+    wanted: Sequence[RelayExpr],
+    values: Container[RelayExpr],
+    largest: float,
+) -> tuple[list[RelayExpr], bool]:
+    """Return what of the tensors of expressions, `wanted`, a program computes next, and whether that is the rest."""
+    rest: dict[RelayExpr, None] = {}
+    made, start = 0, 0
+    for expr, group in groups.items():
+        new = [e for e in wanted[start : start + len(group)] if e not in values and e not in rest]
+        start += len(group)
+        if new and made >= largest:
+            return list(rest), False
+        rest.update(dict.fromkeys(new))
+        made += (_bytes_of(expr.checked_type) or 0) if new else 0
+    return list(rest), True
 
 
 def _on_functions(mod: tvm.IRModule, change: Callable[[Function], Function]) -> tvm.IRModule:
