@@ -11,6 +11,7 @@ from .builder import (
     Size,
     T,
     add_to,
+    as_expr,
     broadcast,
     fetch_ahead,
     in_parallel,
@@ -29,7 +30,21 @@ from .packed_gemm_plan import LINE
 from .winograd_points import transform_data, transform_result
 from .winograd_shape import WinogradPlan, WinogradShape
 
-__all__ = ["winograd"]
+__all__ = ["shared_winograd", "winograd"]
+
+
+def shared_winograd(shape: WinogradShape, plan: WinogradPlan) -> tirx.PrimFunc:
+    """Return the kernel of :func:`winograd` that convolutions which differ in channels alone have in common.
+
+    It is given its channels with the shapes of its buffers.
+
+    Parameters
+    ----------
+    shape : WinogradShape
+        Without channels.
+    plan : WinogradPlan
+    """
+    return winograd(shape.with_variables(), plan)
 
 
 def winograd(shape: WinogradShape, plan: WinogradPlan) -> tirx.PrimFunc:
@@ -81,7 +96,7 @@ class _Writer:
         tiles = self.made[0] * self.down * self.across
         groups = tirx.floordiv(tiles + (p.count - 1), p.count)
         with (in_parallel if p.is_parallel_over_tiles else loop)(groups) as group:
-            data = memory(integer(s.points * self.data_pitch))
+            data = memory(as_expr(s.points * self.data_pitch))
             first = group * p.count
             is_whole = s.tiles is not None and s.tiles % p.count == 0
             count = integer(p.count) if is_whole else T.Bind(tirx.Min(integer(p.count), tiles - first))
@@ -162,13 +177,13 @@ class _Writer:
         weight = self.buffers["weight"]
         base = in_register(point * self.data_pitch + part * (p.rows * s.lanes))
         # Memory is slower than one part, so all of them share in fetching what the next product takes.
-        lines, rounds = -(-s.inner * s.block // LINE), s.inner // p.unrolled
-        fetched = -(-lines // (rounds * self._parts()))
+        lines, rounds = (s.inner * s.block + (LINE - 1)) // LINE, s.inner // p.unrolled
+        fetched = -(-p.unrolled * s.block // (LINE * self._parts()))  # by each of so many rounds of all parts
         steps = loop(s.lanes // p.unrolled)
         with loop(s.inner // s.lanes) as outer, steps as middle:
             at = (part * rounds + outer * (s.lanes // p.unrolled) + middle) * fetched
             for line in range(fetched):
-                element = tirx.Min(at + line, integer(lines - 1)) * LINE
+                element = tirx.Min(at + line, as_expr(lines - 1)) * LINE
                 fetch_ahead(weight[block, point + 1, tirx.floordiv(element, s.block), tirx.floormod(element, s.block)])
             for step in range(p.unrolled):
                 c = middle * p.unrolled + step

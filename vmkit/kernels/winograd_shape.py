@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import overload
+
+from tvm import tirx
 
 from .._dataclasses import dataclass
 from .builder import Size
@@ -23,7 +26,7 @@ class WinogradShape:
         :mod:`.winograd_points` must have points.
     batch, height, width : int or None
         Sizes of the data; None where they are known at run time.
-    inner, outer : int
+    inner, outer : int or expression
         Channels of the data and of the result: multiples of `lanes` and of `block`.
     padding : tuple of int
         Zeros above, left, below and right of the image.
@@ -42,8 +45,8 @@ class WinogradShape:
     batch: int | None
     height: int | None
     width: int | None
-    inner: int
-    outer: int
+    inner: Size
+    outer: Size
     padding: tuple[int, int, int, int]
     block: int
     lanes: int
@@ -51,6 +54,14 @@ class WinogradShape:
     has_residual: bool = False
     low: float | None = None
     high: float | None = None
+
+    def without_channels(self) -> WinogradShape:
+        """Return the shape of what convolutions have in common that differ in channels alone."""
+        return replace(self, inner=0, outer=0)
+
+    def with_variables(self) -> WinogradShape:
+        """Return the shape :meth:`without_channels` with variables in their places, which a kernel is given."""
+        return replace(self, inner=tirx.Var("inner", "int64"), outer=tirx.Var("outer", "int64"))
 
     @property
     def reach(self) -> tuple[int, int]:

@@ -100,7 +100,7 @@ class Conv2DWinogradFused:
     def lower(
         context: LowerContext, attrs: Conv2DWinogradFusedAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
     ) -> relax.Expr:
-        from ...kernels.winograd import winograd
+        from ...kernels.winograd import shared_winograd, winograd
         from ...kernels.winograd_shape import WinogradPlan, WinogradShape
 
         have, packed = context.shape(data), _plan(attrs, [int(d) for d in context.shape(weight)])
@@ -132,9 +132,15 @@ class Conv2DWinogradFused:
         # Steps of short vectors are short themselves, beside what each round of them takes.
         unrolled = 4 if attrs.lanes <= 8 else 2
         plan = WinogradPlan(attrs.rows, attrs.count, unrolled, attrs.is_parallel_over_tiles)
+        # Over images of unknown size one kernel is for any channels: it is hardly slower, and long to compile.
+        write = (
+            partial(shared_winograd, what.without_channels(), plan)
+            if what.tiles is None
+            else partial(winograd, what, plan)
+        )
         return call_kernel(
             context,
-            partial(winograd, what, plan),
+            write,
             "conv2d_winograd",
             [data, _transformed(context, weight, packed), *added],
             result,
