@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,8 +23,9 @@ class Graph:
     """A graph of a file: its operators, of their default options, its tensors, and what it takes and gives.
 
     An operator is its name, that of its options, and the names of what it takes and at last gives, ``-`` for nothing.
-    `tensors` has for each the array that it is, or the data type and the shape of one, and the scale and the zero point
-    of one that is quantised. `inputs` are the graph's own; what the last operator gives is its result, or `outputs`.
+    `tensors` has for each the array that it is, or the data type and the shape of one, or a sparse one; behind an array
+    or a shape come the scale and the zero point of one that is quantised. `inputs` are the graph's own; what the last
+    operator gives is its result, or `outputs`.
     """
 
     def __init__(
@@ -35,6 +37,56 @@ class Graph:
     ) -> None:
         self.operators, self.tensors, self.inputs = operators, tensors, inputs
         self.outputs = [operators[-1][2].split()[-1]] if outputs is None else outputs
+
+
+class Sparse:
+    """A tensor as its elements that are not zero: its levels are sizes, or segments and indices in a data type."""
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        values: np.ndarray,
+        levels: list[int | tuple[list[int], list[int], str]],
+        order: list[int],
+        blocks: tuple[int, ...] = (),
+    ) -> None:
+        self.shape, self.values, self.levels, self.order, self.blocks = shape, values, levels, order, blocks
+        self.dtype = values.dtype
+
+    def written(self, b: Any) -> int:
+        """Write the sparsity into a file that is built."""
+
+        def numbers(kind: str, items: list[int]) -> int:
+            held = b.CreateNumpyVector(np.array(items, kind.lower()))
+            getattr(tflite, f"{kind}VectorStart")(b)
+            getattr(tflite, f"{kind}VectorAddValues")(b, held)
+            return int(getattr(tflite, f"{kind}VectorEnd")(b))
+
+        def level(value: int | tuple[list[int], list[int], str]) -> int:
+            held = [numbers(value[2], each) for each in value[:2]] if isinstance(value, tuple) else []
+            tflite.DimensionMetadataStart(b)
+            if isinstance(value, tuple):
+                kind = getattr(tflite.SparseIndexVector, f"{value[2]}Vector")
+                tflite.DimensionMetadataAddFormat(b, 1)
+                tflite.DimensionMetadataAddArraySegmentsType(b, kind)
+                tflite.DimensionMetadataAddArraySegments(b, held[0])
+                tflite.DimensionMetadataAddArrayIndicesType(b, kind)
+                tflite.DimensionMetadataAddArrayIndices(b, held[1])
+            else:
+                tflite.DimensionMetadataAddDenseSize(b, value)
+            return int(tflite.DimensionMetadataEnd(b))
+
+        levels = [level(each) for each in self.levels]
+        order, blocks = (b.CreateNumpyVector(np.array(each, "int32")) for each in (self.order, self.blocks))
+        tflite.SparsityParametersStartDimMetadataVector(b, len(levels))
+        for each in reversed(levels):
+            b.PrependUOffsetTRelative(each)
+        listed = b.EndVector()
+        tflite.SparsityParametersStart(b)
+        tflite.SparsityParametersAddTraversalOrder(b, order)
+        tflite.SparsityParametersAddBlockMap(b, blocks)
+        tflite.SparsityParametersAddDimMetadata(b, listed)
+        return int(tflite.SparsityParametersEnd(b))
 
 
 def model(
@@ -66,9 +118,10 @@ def model(
         return int(tflite.QuantizationParametersEnd(b))
 
     def tensor(name: str, value: object) -> int:
-        is_array = isinstance(value, np.ndarray)
-        dtype, dims, *alike = (value.dtype, value.shape) if is_array else value  # type: ignore[misc,attr-defined]
-        data.append(value.tobytes() if is_array else b"")  # type: ignore[attr-defined]
+        sparsity = value.written(b) if isinstance(value, Sparse) else None
+        held, *alike = value if isinstance(value, tuple) else (value,)
+        dtype, dims = (held, alike.pop(0)) if isinstance(held, str) else (held.dtype, held.shape)
+        data.append(b"" if isinstance(held, str) else getattr(held, "values", held).tobytes())
         # -1 in a signature is a size that only the run knows; the shape has 1 there.
         text, shape, signature = (
             b.CreateString(name),
@@ -82,6 +135,8 @@ def model(
         tflite.TensorAddType(b, getattr(tflite.TensorType, str(dtype).upper()))
         tflite.TensorAddBuffer(b, len(data) - 1)
         tflite.TensorAddName(b, text)
+        if sparsity is not None:
+            tflite.TensorAddSparsity(b, sparsity)
         if quantized is not None:
             tflite.TensorAddQuantization(b, quantized)
         return int(tflite.TensorEnd(b))
