@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 import vmkit
 from vmkit.cli import tvmc
 from vmkit.cli.tvmc.exceptions import TVMCException
-from vmkit.errors import UnsupportedOperatorError
+from vmkit.errors import ModelError, UnsupportedOperatorError
 
 tflite = pytest.importorskip("tflite", reason="tflite is not installed: pip install '.[tflite]'")
 flatbuffers = pytest.importorskip("flatbuffers")
@@ -212,6 +213,30 @@ def test_a_file_with_a_weight(tmp_path: Path) -> None:
     executable = vmkit.compile(tmp_path / "model.tflite", "llvm")
     assert [spec.name for spec in executable.inputs] == ["x"]
     np.testing.assert_array_equal(vmkit.VirtualMachine(executable, "cpu").run(x).numpy(), x + weight)
+
+
+def test_what_check_says_of_a_file(tmp_path: Path) -> None:
+    """What compiling would say: what it takes and gives, or why it is refused."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(sum_with_a_constant(np.zeros(SHAPE, "float32")))
+    found = vmkit.check(path)
+    assert found.is_supported and found.operators == {"ADD": 1}
+    assert str(found.signature) == str(vmkit.compile(path, "llvm").signature)
+    assert "model.tflite: 1 nodes, opset TFLite 3\nsupported: main(x: float32[2, 3])" in str(found)
+    tensors = {"x": ("float32", SHAPE), "shape": ("int32", (2,)), "y": ("float32", (3, 2))}
+    path.write_bytes(model([("RESHAPE", "ReshapeOptions", "x shape y")], tensors, ["x", "shape"]))
+    found = vmkit.check(path)
+    assert not found.is_supported and "RESHAPE to sizes that only the run knows" in str(found)
+    with pytest.raises(ModelError, match="a TFLite file says its sizes itself"):
+        vmkit.check(path, shapes={"x": [2, 3]})
+    whole = sum_with_a_constant(np.zeros(SHAPE, "float32"))
+    for broken in (b"\xff\xff\xff\x7fTFL3", *(whole[:end] for end in range(8, len(whole) - 8, 16))):
+        path.write_bytes(broken)
+        with contextlib.suppress(ModelError):
+            assert not vmkit.check(path).is_supported
+    path.write_bytes(b"nothing")
+    with pytest.raises(ModelError, match="is no TFLite model"):
+        vmkit.check(path)
 
 
 def test_operators_at_which_the_importer_failed(tmp_path: Path) -> None:
