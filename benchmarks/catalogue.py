@@ -39,7 +39,9 @@ class Model:
     dynamic : callable
         ``dynamic(model)`` gives the model and the shapes to compile for any size.
     of_largest : float or None
-        By how much of the largest result peers may differ, where they may by more than rounding.
+        By how much of the largest result vmkit's may differ from onnxruntime's, where they may by more than rounding.
+    of_largest_of_peers : float or None
+        By how much a peer's may, where that is more: one that rounds elsewhere is still worth being compared with.
     """
 
     family: str
@@ -48,6 +50,12 @@ class Model:
     at: Callable[[onnx.ModelProto, Size], tuple[onnx.ModelProto, Arrays]]
     dynamic: Callable[[onnx.ModelProto], tuple[onnx.ModelProto, Shapes]]
     of_largest: float | None = None
+    of_largest_of_peers: float | None = None
+
+    @property
+    def limit_of_peers(self) -> float | None:
+        """By how much of the largest result a peer's may differ from onnxruntime's."""
+        return self.of_largest if self.of_largest_of_peers is None else self.of_largest_of_peers
 
 
 def static_shapes(inputs: Arrays) -> dict[str, list[int]]:
@@ -65,8 +73,10 @@ def _image(
     load: Callable[[], onnx.ModelProto | None],
     sizes: Sequence[Size] = ((1,), (8,)),
     of_largest: float | None = None,
+    of_largest_of_peers: float | None = None,
 ) -> Model:
-    return Model(family, sizes, load, _image_at, lambda model: models.with_batch(model, "n"), of_largest)
+    limits = of_largest, of_largest_of_peers
+    return Model(family, sizes, load, _image_at, lambda model: models.with_batch(model, "n"), *limits)
 
 
 def _any_size(
@@ -109,7 +119,9 @@ CATALOGUE: dict[str, Model] = {
     "int8 encoder": _any_size("quantised", _SEQUENCES, quantized.encoder, transformers.encoder_inputs, 0.05),
     "int8 resnet": _image("quantised", quantized.resnet, of_largest=0.1),
     "int8 mobilenet": _image("quantised", quantized.mobilenet, ((1,),), of_largest=0.1),
-    "int8 ultraface": _image("quantised", quantized.detector, ((1,),), of_largest=0.1),
+    # Of OpenVINO's 8,840 scores one is 0.102 off; vmkit's are within 0.008 of onnxruntime's, and of what the graph
+    # gives as it stands, each operator by itself.
+    "int8 ultraface": _image("quantised", quantized.detector, ((1,),), of_largest=0.02, of_largest_of_peers=0.15),
     "int8 speech": _any_size("quantised", _SEQUENCES[:3], quantized.speech, quantized.speech_inputs, 0.05),
     "4-bit llama": _any_size("quantised", ((1, 16), (1, 1024), (64, 0)), llama, llama_inputs, 0.02),
     "tagger": _any_size("small", _SEQUENCES[:3], transformers.tagger, transformers.tagger_inputs),

@@ -54,11 +54,12 @@ for _k in (1, 5, 20):
 _NONE: dict[int, Make] = {at: lambda _: np.zeros(0, "float32") for at in (1, 2)}
 _SIZES = {"13 to 26": ((1, 256, 13, 13), 26), "56 to 28": ((1, 64, 56, 56), 28), "224 to 448": ((1, 3, 224, 224), 448)}
 for _label, (_shape, _to) in _SIZES.items():
-    _given = _NONE | {3: listed(*_shape[:2], _to, _to)}
+    _given = _NONE | {3: listed(_to, _to)}  # sizes of all axes would resize a batch of any size, too
     for _mode in ("nearest", "linear", "cubic"):
-        case("Resize", floats(*_shape), label=f"{_mode}, {_label}", constants=_given, mode=_mode)
+        case("Resize", floats(*_shape), label=f"{_mode}, {_label}", constants=_given, mode=_mode, axes=[2, 3])
     if _to > 26:
-        case("Resize", floats(*_shape), label=f"antialias, {_label}", constants=_given, mode="linear", antialias=1)
+        _rest = {"mode": "linear", "antialias": 1, "axes": [2, 3]}
+        case("Resize", floats(*_shape), label=f"antialias, {_label}", constants=_given, **_rest)
 for _mode in ("nearest", "cubic"):
     case("GridSample", floats(1, 32, 56, 56), floats(1, 56, 56, 2), label=_mode, mode=_mode)
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tvm
 from tvm import tirx
+from tvm.support import cc
 
 import vmkit
 from vmkit import relay
+from vmkit.compiler import kernel_modules
 from vmkit.compiler.all_cores import cores_to_use, on_all_cores, using_cores
-from vmkit.compiler.kernel_modules import modules_of
+from vmkit.compiler.kernel_modules import modules_of, number_of_modules
+from vmkit.executable import objects
 from vmkit.kernels.builder import T, constant, integer, kernel
 from vmkit.relax.kernel_groups import grouping
 
@@ -49,7 +53,7 @@ def test_kernels_are_built_as_several_modules(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(grouping, "_ENOUGH_BYTES", 0)
     with using_cores(3):
         executable = vmkit.compile(network(), "native")
-    (library,) = executable.libraries
+        (library,) = executable.libraries
     sources = [each.inspect_source("ll") for each in (library, *library.imports)]
     assert len(sources) == 3
     for name, parts in (executable.info.kernel_groups or {}).items():
@@ -59,6 +63,100 @@ def test_kernels_are_built_as_several_modules(tmp_path: Path, monkeypatch: pytes
     executable.export(tmp_path / "m.vmx")
     check(vmkit.load(tmp_path / "m.vmx"))
     check(vmkit.Executable.load_exec(*executable.save()))  # which looks at what groups of all modules need
+
+
+def test_machine_code_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    links: list[int] = []
+    found = objects.linker_for
+
+    def counted(*args: Any) -> Any:
+        def link(path: str, files: list[str]) -> None:
+            links.append(len(files))
+            found(*args)(path, files)
+
+        return link
+
+    monkeypatch.setattr(objects, "linker_for", counted)
+    with using_cores(2):
+        executable = vmkit.compile(network(), "native")
+        monkeypatch.setattr(tvm.tirx, "build", lambda *_: pytest.fail("kernels are built once more"))
+        check(executable)
+        executable.export(tmp_path / "m.vmx")
+        check(executable)
+        executable.export(tmp_path / "again.vmx")
+    assert links == [2]
+    assert (tmp_path / "m.vmx").read_bytes() == (tmp_path / "again.vmx").read_bytes()
+    check(vmkit.load(tmp_path / "m.vmx"))
+    # Another form of the program, and one whose constants come later, have the same kernels.
+    machine, out = vmkit.VirtualMachine(executable, "cpu"), tvm.runtime.empty(expected().shape, "float32")
+    machine.invoke_with_outputs("main", {"x": DATA}, [out])
+    np.testing.assert_allclose(out.numpy(), expected(), rtol=1e-4, atol=1e-6)
+    executable.load_late_bound_consts_from_map(executable.get_late_bound_consts(100))
+    check(executable)
+    assert links == [2]
+
+
+def test_kernels_that_cannot_be_linked_are_built_once_more(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with using_cores(2):
+        executable = vmkit.compile(network(), "native")
+
+    def failing(*_: Any) -> None:
+        raise RuntimeError("  ld: no space  ")
+
+    monkeypatch.setattr(objects, "linker_for", lambda *_: failing)
+    check(executable)
+    assert "kernels are built once more: the kernels cannot be linked for" in caplog.text
+    assert "ld: no space" in caplog.text
+
+
+def test_a_linker_of_the_caller_links_objects(tmp_path: Path) -> None:
+    with using_cores(2):
+        executable = vmkit.compile(network(), "native")
+    given: list[list[str]] = []
+
+    def own(path: str, files: list[str], **_: Any) -> None:
+        given.append(sorted(Path(file).suffix for file in files))
+        cc.create_shared(path, files)
+
+    executable.export(tmp_path / "m.vmx", linker=own)
+    assert given == [[".o", ".o"]]
+    check(vmkit.load(tmp_path / "m.vmx"))
+
+
+def test_many_kernels_are_in_memory_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernels = tvm.IRModule({f"kernel{n}": stores(8) for n in range(48)})
+    assert number_of_modules(kernels, 2) == 2
+    monkeypatch.setattr(kernel_modules, "_LARGEST", 300)
+    assert number_of_modules(kernels, 2) == 48 * (16 + 8) // 300
+    monkeypatch.setattr(kernel_modules, "_LARGEST", 1)
+    assert number_of_modules(kernels, 2) == 6  # each has several functions
+
+
+@pytest.mark.parametrize("target", ["portable", "llvm -mcpu=x86-64-v3"])
+def test_what_is_stored_for_many_processors_stays_with_llvm(target: str, tmp_path: Path) -> None:
+    with using_cores(2):
+        executable = vmkit.compile(network(), target)
+    assert [each.kind for each in executable.libraries] == ["llvm"]
+    executable.export(tmp_path / "m.vmx", portable=True)
+    check(vmkit.load(tmp_path / "m.vmx"))
+
+
+def test_sources_are_built_under_the_options_that_were_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    with using_cores(2), tvm.transform.PassContext(opt_level=3, config={"tirx.disable_vectorize": True}):
+        executable = vmkit.compile(network(), "native")
+    build, seen = tvm.tirx.build, list[Any]()
+
+    def watched(*args: Any) -> Any:
+        seen.append(dict(tvm.transform.PassContext.current().config))
+        return build(*args)
+
+    monkeypatch.setattr(tvm.tirx, "build", watched)
+    (library,) = executable.libraries
+    assert library.kind == "llvm" and "define" in library.inspect_source("ll")
+    assert seen and all(each["tirx.disable_vectorize"] for each in seen)
+    assert executable.libraries == (library,)
 
 
 def stores(count: int) -> tirx.PrimFunc:

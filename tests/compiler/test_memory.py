@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+import tvm
 from onnx import helper, numpy_helper
+
+from vmkit import relay
+from vmkit.compiler.stages import evaluate
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells the most that was in use")
 
@@ -37,10 +42,10 @@ print(json.dumps([compiled - before, most() - before]))
 
 
 def most_in_use(
-    folder: Path, nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray], shape: list[str | int]
+    folder: Path, nodes: list[onnx.NodeProto], weights: dict[str, np.ndarray], shape: list[str | int], kind: int = 1
 ) -> float:
     """Return the most memory that a process takes to compile a model and to save it, as a part of its weights."""
-    given, made = (helper.make_tensor_value_info(name, 1, None) for name in ("x0", nodes[-1].output[0]))
+    given, made = (helper.make_tensor_value_info(name, kind, None) for name in ("x0", nodes[-1].output[0]))
     initializers = [numpy_helper.from_array(array, name) for name, array in weights.items()]
     graph = helper.make_graph(nodes, "g", [given], [made], initializers)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), folder / "model.onnx")
@@ -75,3 +80,23 @@ def test_packed_rows_and_what_they_are_made_of_are_not_there_together(tmp_path: 
     draw = np.random.default_rng(0)
     weights = {f"w{i}": draw.standard_normal((channels, channels, 1, 1), "float32") for i in range(count)}
     assert most_in_use(tmp_path, nodes, weights, ["n", channels, "h", "w"]) < 1.9
+
+
+def test_weights_of_16_bits_are_widened_and_packed_in_parts(tmp_path: Path) -> None:
+    count, size = 16, 2048
+    nodes = [helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(count)]
+    draw = np.random.default_rng(0)
+    weights = {f"w{i}": draw.random((size, size), "float32").astype("float16") for i in range(count)}
+    assert most_in_use(tmp_path, nodes, weights, ["n", size], onnx.TensorProto.FLOAT16) < 2.9
+
+
+def test_values_that_are_folded_away_leave_no_memory_in_use() -> None:
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    x = np.full((4096, 4096), 0.5, "float32")
+    values = evaluate(tvm.IRModule({"main": relay.Function([], relay.Tuple([relay.tanh(relay.const(x))]))}))
+    np.testing.assert_allclose(values[0].numpy(), np.tanh(x), rtol=1e-6)
+    with_values = resident()
+    values.clear()
+    assert with_values - resident() > 0.9 * x.nbytes

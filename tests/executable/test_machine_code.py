@@ -11,7 +11,7 @@ import pytest
 
 import vmkit
 from vmkit import relay
-from vmkit.executable import executable as executable_module
+from vmkit.executable import machine_code
 from vmkit.executable.machine_code import make_machine_code
 
 
@@ -61,7 +61,7 @@ def test_it_is_made_once_for_programs_that_machines_change(monkeypatch: pytest.M
     weight = relay.const(np.ones((256, 256), "float32"))
     executable = vmkit.compile(relay.Function([x], relay.nn.dense(x, weight)), "native")
     made = list[Any]()
-    monkeypatch.setattr(executable_module, "make_machine_code", lambda libraries, _: made.append(libraries))
+    monkeypatch.setattr(machine_code, "make_machine_code", lambda libraries, _: made.append(libraries))
     for _ in range(2):
         got = vmkit.VirtualMachine(executable, "cpu").run(np.ones((1, 256), "float32")).numpy()
         np.testing.assert_allclose(got, np.full((1, 256), 256, "float32"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ import pytest
 import vmkit
 from vmkit.cli import tvmc
 from vmkit.cli.tvmc.exceptions import TVMCException
-from vmkit.errors import UnsupportedOperatorError
+from vmkit.errors import ModelError, UnsupportedOperatorError
 
 tflite = pytest.importorskip("tflite", reason="tflite is not installed: pip install '.[tflite]'")
 flatbuffers = pytest.importorskip("flatbuffers")
@@ -22,8 +24,9 @@ class Graph:
     """A graph of a file: its operators, of their default options, its tensors, and what it takes and gives.
 
     An operator is its name, that of its options, and the names of what it takes and at last gives, ``-`` for nothing.
-    `tensors` has for each the array that it is, or the data type and the shape of one, and the scale and the zero point
-    of one that is quantised. `inputs` are the graph's own; what the last operator gives is its result, or `outputs`.
+    `tensors` has for each the array that it is, or the data type and the shape of one, or a sparse one; behind an array
+    or a shape come the scale and the zero point of one that is quantised. `inputs` are the graph's own; what the last
+    operator gives is its result, or `outputs`.
     """
 
     def __init__(
@@ -35,6 +38,56 @@ class Graph:
     ) -> None:
         self.operators, self.tensors, self.inputs = operators, tensors, inputs
         self.outputs = [operators[-1][2].split()[-1]] if outputs is None else outputs
+
+
+class Sparse:
+    """A tensor as its elements that are not zero: its levels are sizes, or segments and indices in a data type."""
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        values: np.ndarray,
+        levels: list[int | tuple[list[int], list[int], str]],
+        order: list[int],
+        blocks: tuple[int, ...] = (),
+    ) -> None:
+        self.shape, self.values, self.levels, self.order, self.blocks = shape, values, levels, order, blocks
+        self.dtype = values.dtype
+
+    def written(self, b: Any) -> int:
+        """Write the sparsity into a file that is built."""
+
+        def numbers(kind: str, items: list[int]) -> int:
+            held = b.CreateNumpyVector(np.array(items, kind.lower()))
+            getattr(tflite, f"{kind}VectorStart")(b)
+            getattr(tflite, f"{kind}VectorAddValues")(b, held)
+            return int(getattr(tflite, f"{kind}VectorEnd")(b))
+
+        def level(value: int | tuple[list[int], list[int], str]) -> int:
+            held = [numbers(value[2], each) for each in value[:2]] if isinstance(value, tuple) else []
+            tflite.DimensionMetadataStart(b)
+            if isinstance(value, tuple):
+                kind = getattr(tflite.SparseIndexVector, f"{value[2]}Vector")
+                tflite.DimensionMetadataAddFormat(b, 1)
+                tflite.DimensionMetadataAddArraySegmentsType(b, kind)
+                tflite.DimensionMetadataAddArraySegments(b, held[0])
+                tflite.DimensionMetadataAddArrayIndicesType(b, kind)
+                tflite.DimensionMetadataAddArrayIndices(b, held[1])
+            else:
+                tflite.DimensionMetadataAddDenseSize(b, value)
+            return int(tflite.DimensionMetadataEnd(b))
+
+        levels = [level(each) for each in self.levels]
+        order, blocks = (b.CreateNumpyVector(np.array(each, "int32")) for each in (self.order, self.blocks))
+        tflite.SparsityParametersStartDimMetadataVector(b, len(levels))
+        for each in reversed(levels):
+            b.PrependUOffsetTRelative(each)
+        listed = b.EndVector()
+        tflite.SparsityParametersStart(b)
+        tflite.SparsityParametersAddTraversalOrder(b, order)
+        tflite.SparsityParametersAddBlockMap(b, blocks)
+        tflite.SparsityParametersAddDimMetadata(b, listed)
+        return int(tflite.SparsityParametersEnd(b))
 
 
 def model(
@@ -66,9 +119,10 @@ def model(
         return int(tflite.QuantizationParametersEnd(b))
 
     def tensor(name: str, value: object) -> int:
-        is_array = isinstance(value, np.ndarray)
-        dtype, dims, *alike = (value.dtype, value.shape) if is_array else value  # type: ignore[misc,attr-defined]
-        data.append(value.tobytes() if is_array else b"")  # type: ignore[attr-defined]
+        sparsity = value.written(b) if isinstance(value, Sparse) else None
+        held, *alike = value if isinstance(value, tuple) else (value,)
+        dtype, dims = (held, alike.pop(0)) if isinstance(held, str) else (held.dtype, held.shape)
+        data.append(b"" if isinstance(held, str) else getattr(held, "values", held).tobytes())
         # -1 in a signature is a size that only the run knows; the shape has 1 there.
         text, shape, signature = (
             b.CreateString(name),
@@ -82,6 +136,8 @@ def model(
         tflite.TensorAddType(b, getattr(tflite.TensorType, str(dtype).upper()))
         tflite.TensorAddBuffer(b, len(data) - 1)
         tflite.TensorAddName(b, text)
+        if sparsity is not None:
+            tflite.TensorAddSparsity(b, sparsity)
         if quantized is not None:
             tflite.TensorAddQuantization(b, quantized)
         return int(tflite.TensorEnd(b))
@@ -157,6 +213,30 @@ def test_a_file_with_a_weight(tmp_path: Path) -> None:
     executable = vmkit.compile(tmp_path / "model.tflite", "llvm")
     assert [spec.name for spec in executable.inputs] == ["x"]
     np.testing.assert_array_equal(vmkit.VirtualMachine(executable, "cpu").run(x).numpy(), x + weight)
+
+
+def test_what_check_says_of_a_file(tmp_path: Path) -> None:
+    """What compiling would say: what it takes and gives, or why it is refused."""
+    path = tmp_path / "model.tflite"
+    path.write_bytes(sum_with_a_constant(np.zeros(SHAPE, "float32")))
+    found = vmkit.check(path)
+    assert found.is_supported and found.operators == {"ADD": 1}
+    assert str(found.signature) == str(vmkit.compile(path, "llvm").signature)
+    assert "model.tflite: 1 nodes, opset TFLite 3\nsupported: main(x: float32[2, 3])" in str(found)
+    tensors = {"x": ("float32", SHAPE), "shape": ("int32", (2,)), "y": ("float32", (3, 2))}
+    path.write_bytes(model([("RESHAPE", "ReshapeOptions", "x shape y")], tensors, ["x", "shape"]))
+    found = vmkit.check(path)
+    assert not found.is_supported and "RESHAPE to sizes that only the run knows" in str(found)
+    with pytest.raises(ModelError, match="a TFLite file says its sizes itself"):
+        vmkit.check(path, shapes={"x": [2, 3]})
+    whole = sum_with_a_constant(np.zeros(SHAPE, "float32"))
+    for broken in (b"\xff\xff\xff\x7fTFL3", *(whole[:end] for end in range(8, len(whole) - 8, 16))):
+        path.write_bytes(broken)
+        with contextlib.suppress(ModelError):
+            assert not vmkit.check(path).is_supported
+    path.write_bytes(b"nothing")
+    with pytest.raises(ModelError, match="is no TFLite model"):
+        vmkit.check(path)
 
 
 def test_operators_at_which_the_importer_failed(tmp_path: Path) -> None:

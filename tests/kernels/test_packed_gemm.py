@@ -17,12 +17,13 @@ from vmkit.kernels.packed_gemm_plan import (
     block_of,
     plan_packed_gemm,
     shared_plan,
+    vectors_of,
 )
 
 
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("rows", [1, 3, 4, 9, 32])
-@pytest.mark.parametrize(("outer", "block"), [(24, 8), (40, 16)])
+@pytest.mark.parametrize(("outer", "block"), [(24, 8), (40, 16), (28, 16), (44, 16), (4, 8), (52, 24)])
 def test_a_kernel_computes_any_number_of_rows(outer: int, block: int, rows: int, is_known: bool) -> None:
     lanes, inner = 8, 6
     shape = PackedGemmShape((1, rows if is_known else None), inner, outer, block, lanes, True, True, -0.5, 0.75)
@@ -63,7 +64,7 @@ def test_a_shared_kernel_computes_what_is_of_its_kind() -> None:
     kind = PackedGemmShape((1, 9), 12, 24, block, lanes, True, True, -0.5, 0.75)
     kernel = shared_packed_gemm(kind.without_sizes(), shared_plan(kind, 16)).with_attr("global_symbol", "main")
     main = tvm.compile(tvm.IRModule({"main": kernel}), tvm.target.Target("llvm"))["main"]
-    for rows, inner, outer in ((9, 12, 24), (6, 4, 8), (31, 20, 40), (2000, 8, 8)):
+    for rows, inner, outer in ((9, 12, 24), (6, 4, 8), (31, 20, 40), (2000, 8, 8), (1, 12, 24), (3, 4, 8)):
         data, weight, bias = normal(1, rows, inner), normal(inner, outer, seed=1), normal(outer, seed=2)
         residual = normal(1, rows, outer, seed=3)
         whole = np.pad(weight, ((0, 0), (0, -outer % block)), constant_values=np.nan)  # what fills up is not used
@@ -72,6 +73,18 @@ def test_a_shared_kernel_computes_what_is_of_its_kind() -> None:
         main(*(tvm.runtime.tensor(each) for each in (data, blocks, bias, residual)), result)
         expected = np.clip(data.astype("float64") @ weight + bias + residual, -0.5, 0.75)
         np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_where_rows_are_of_a_batch_alone_all_of_them_go_a_few_at_a_time() -> None:
+    few = PackedGemmShape((None, 1, 1), 8, 16, 16, 8)
+    any_image = replace(few, lead=(None, None, None))
+    kernels = [packed_gemm(shape, plan_packed_gemm(shape, 16)).script() for shape in (few, any_image)]
+    assert [kernel.count("T.parallel(") for kernel in kernels] == [1, 2]
+
+
+def test_a_vector_that_is_not_whole_is_shorter_ones() -> None:
+    made = {width: vectors_of(width, 16) for width in (16, 24, 28, 4)}
+    assert made == {16: [(0, 16)], 24: [(0, 16), (16, 8)], 28: [(0, 16), (16, 8), (24, 4)], 4: [(0, 4)]}
 
 
 def test_a_block_is_two_vectors_or_three_where_they_leave_less_over() -> None:

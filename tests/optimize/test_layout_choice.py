@@ -42,6 +42,41 @@ def test_results_are_turned_too() -> None:
     assert kept(relay.Tuple([relay.nn.conv1d(x, weight)]), AVX2) == 1
 
 
+def test_results_that_others_read_are_turned_too() -> None:
+    # Channels last would be faster but for the result, 64 times as large as the data, which has to be turned.
+    x = relay.var("x", shape=(1, 1, 16000))
+    weight = relay.const(np.ones((64, 1, 10), "float32"))
+    assert kept(relay.reshape(relay.nn.conv1d(x, weight), (64, 15991)), AVX512) == 1
+
+
+@pytest.mark.parametrize("processor", [AVX2, AVX512])
+@pytest.mark.parametrize("size, strides", [(7, 1), (5, 1), (3, 2)])
+def test_channels_of_windows_that_share_little_or_are_large_go_last(
+    processor: Processor, size: int, strides: int
+) -> None:
+    x = relay.var("x", shape=(1, 64, 28, 28))
+    assert kept(conv(x, 64, 1, size, groups=64, strides=(strides, strides)), processor) == 0
+
+
+@pytest.mark.parametrize(("width", "count"), [(56, 1), (57, 0), (28, 0)])
+@pytest.mark.parametrize("channels", [64, 144])
+def test_lines_by_two_stay_where_they_fill_tiles(channels: int, width: int, count: int) -> None:
+    x = relay.var("x", shape=(1, channels, width, width))
+    assert kept(conv(x, channels, 1, 3, groups=channels, strides=(2, 2)), AVX512) == count
+
+
+@pytest.mark.parametrize("processor", [AVX2, AVX512])
+def test_channels_that_do_not_fill_vectors_stay(processor: Processor) -> None:
+    assert kept(conv(relay.var("x", shape=(1, 30, 56, 56)), 30, 1, 5, groups=30), processor) == 1
+    assert kept(conv(relay.var("x", shape=(1, 64, 57, 57)), 33, 64, 3, strides=(2, 2)), processor) == 1
+    assert kept(conv(relay.var("x", shape=(1, 256, 13, 13)), 255, 256, 1), processor) == 1
+
+
+def test_images_of_few_channels_stay() -> None:
+    assert kept(conv(relay.var("x", shape=(1, 3, 224, 224)), 32, 3, 3, strides=(2, 2)), AVX512) == 1
+    assert kept(conv(relay.var("x", shape=(1, 1, 28, 28)), 16, 1, 5), AVX2) == 1
+
+
 def test_a_channel_that_would_not_fill_a_block_stays() -> None:
     x, weight = relay.var("x", shape=(1, 1, 16000)), relay.const(np.ones((1, 1, 256), "float32"))
     assert kept(relay.nn.conv1d(x, weight, strides=2), AVX2) == 1

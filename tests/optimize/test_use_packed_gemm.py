@@ -115,6 +115,41 @@ def convolved(
     return np.einsum("nyxcij,ijco->nyxo", windows, weight)
 
 
+@pytest.mark.parametrize("units", [4, 12, 20])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_units_that_vectors_do_not_divide_end_in_shorter_ones(units: int, is_known: bool) -> None:
+    weight, data = numbers(20, units, seed=1) / 4, numbers(2, 5, 7, 20)
+    batch: Any = 2 if is_known else tvm.tirx.Var("n", "int64")
+    function = layer((batch, 5, 7, 20), weight, True)
+    assert operators(function) == [NAME]
+    other = numbers(2, 5, 7, units, seed=4)
+    machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function}), TARGET), "cpu")
+    sums = data.astype("float64") @ weight + numbers(units, seed=3) + other
+    np.testing.assert_allclose(machine.run(data, other).numpy(), np.maximum(sums, 0), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("units", [3, 18])
+def test_units_that_are_no_multiple_of_four_stay_with_the_convolution(units: int) -> None:
+    assert NAME not in operators(layer((2, 5, 7, 20), numbers(20, units), False))
+
+
+def test_windows_over_images_of_any_size_are_one_kernel_for_all_channels() -> None:
+    x = relay.var("x", shape=(relay.Any(), relay.Any(), relay.Any(), 32))
+    weights, y = [numbers(3, 3, a, b, seed=a) / 16 for a, b in ((32, 48), (48, 64), (64, 32))], x
+    window: dict[str, Any] = {"strides": (2, 2), "padding": (1, 1, 1, 1)}
+    for weight in weights:
+        y = relay.nn.conv2d(y, relay.const(weight), **window, data_layout="NHWC", kernel_layout="HWIO")
+    executable = vmkit.compile(tvm.IRModule({"main": relay.Function([x], y)}), TARGET)
+    machine = vmkit.VirtualMachine(executable, "cpu")
+    for height, width in ((9, 14), (3, 5), (33, 17)):
+        data = expected = numbers(2, height, width, 32)
+        for weight in weights:
+            expected = convolved(expected.astype("float64"), weight, (2, 2), (1, 1, 1, 1), (1, 1))
+        np.testing.assert_allclose(machine.run(data).numpy(), expected, rtol=1e-3, atol=1e-4)
+    names = {name for group in (executable.info.get("kernel_groups") or {}).values() for name in group}
+    assert len({name for name in names if "packed_gemm" in name}) == 1
+
+
 def test_of_two_layers_that_are_added_one_adds_the_other() -> None:
     data, weights = numbers(1, 4, 4, 16), [numbers(1, 1, 16, 16, seed=seed) for seed in (1, 2)]
     x = relay.var("x", shape=data.shape)

@@ -83,6 +83,24 @@ def test_compiled_layers_agree_with_numpy(ending: str, is_known: bool) -> None:
     np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
 
 
+def test_over_images_of_any_size_one_kernel_is_for_all_channels() -> None:
+    x = relay.var("x", shape=(relay.Any(), relay.Any(), relay.Any(), 32))
+    weights, y = [numbers(3, 3, a, b, seed=a) / 16 for a, b in ((32, 48), (48, 80))], x
+    for weight in weights:
+        y = relay.nn.conv2d(y, relay.const(weight), padding=(1, 1), data_layout="NHWC", kernel_layout="HWIO")
+    function = relay.Function([x], y)
+    assert operators(function) == [NAME, NAME]
+    executable = vmkit.compile(tvm.IRModule({"main": function}), "llvm")
+    machine = vmkit.VirtualMachine(executable, "cpu")
+    for height, width in ((18, 13), (1, 1), (5, 30)):
+        data = expected = numbers(2, height, width, 32)
+        for weight in weights:
+            expected = convolved(expected, weight, (1, 1, 1, 1))
+        np.testing.assert_allclose(machine.run(data).numpy(), expected, rtol=1e-3, atol=1e-3)
+    names = {name for group in (executable.info.get("kernel_groups") or {}).values() for name in group}
+    assert len({name for name in names if "winograd" in name}) == 1
+
+
 def row_layer(shape: tuple[Any, ...], weight: np.ndarray) -> relay.Function:
     """Return ``relu(conv1d(x, weight) + bias + other)``."""
     x, other = relay.var("x", shape=shape), relay.var("other", shape=(*shape[:2], weight.shape[2]))

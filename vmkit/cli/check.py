@@ -1,4 +1,4 @@
-"""``vmkit check``: what would become of an ONNX model, without compiling it."""
+"""``vmkit check``: what would become of an ONNX model or a TFLite file, without compiling it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["add_arguments", "run"]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``vmkit check``."""
-    parser.add_argument("model", type=existing, help="an ONNX file")
+    parser.add_argument("model", type=existing, help="an ONNX or TFLite file")
     add_shapes(parser)
     add_json(parser)
 

@@ -232,7 +232,7 @@ def autopad(
     strides, kernel_shape, dilations : sequence of int
         Those of the window, one a spatial axis.
     pad_type : str
-        What is added, as ``nn.pad`` calls it: ``"constant"``, ``"edge"`` or ``"reflect"``.
+        What is added, as ``nn.pad`` calls it: ``"constant"``, ``"edge"``, ``"reflect"`` or ``"wrap"``.
     deconv : bool
         Whether the window is of a transposed convolution.
     mode : str

@@ -1,4 +1,4 @@
-"""The kernels of a program as several modules for LLVM, which are built at once.
+"""The kernels of a program as several modules for LLVM, which are built at once, or one after the other.
 
 A part is a private function, so it is in the module of the group that calls it. One that groups of two modules call is
 in both; groups that follow each other have the most parts in common, and stay together.
@@ -14,13 +14,24 @@ from tvm import ir, tirx
 
 from ..relax.kernel_groups.parts import is_part, parts_called_by
 
-__all__ = ["modules_of"]
+__all__ = ["modules_of", "number_of_modules"]
 
 _FEWEST = 8  # functions of a module: setting up LLVM for one takes as long as building two of them
+
+_LARGEST = 1_500  # stores of a module: of more, what LLVM has in memory for it is more than most weights are
 
 _OF_ITSELF = 16  # stores that take as long as all of a small function but its stores
 
 Functions = dict[ir.GlobalVar, tirx.PrimFunc]
+
+
+def number_of_modules(kernels: tvm.IRModule, cores: int) -> int:
+    """Return in how many modules kernels are built that stay in memory as objects alone; 1 for few of them.
+
+    As many as there are cores, and more if these would be large. Each is in memory only while it is built.
+    """
+    size = sum(_size(function) for function in kernels.functions.values())
+    return max(1, min(max(cores, size // _LARGEST), len(kernels.functions) // _FEWEST))
 
 
 def modules_of(kernels: tvm.IRModule, most: int) -> list[tvm.IRModule]:

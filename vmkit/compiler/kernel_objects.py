@@ -1,8 +1,10 @@
-"""A library of kernels out of objects, one a kernel: those that a cache has are taken, the others built at once.
+"""A library of kernels out of objects that are linked: without a cache one of some kernels each, with one one a kernel.
 
-In one module for LLVM, as without a cache, kernels of a group are private functions, and one that changes has all built
-again. Here each is built as a function that the linker finds by its key, so equal kernels are one, and what calls them
-is built by itself.
+Those that a cache has are taken, the others built. In one module for LLVM, as without a cache, kernels of a group are
+private functions, and one that changes has all built again. For a cache each is built as a function that the linker
+finds by its key, so equal kernels are one, and what calls them is built by itself.
+
+Of a module that is built all but its object ends at once: LLVM's own form of kernels takes fifty times as much memory.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import tvm
 from tvm.target import Target
@@ -21,16 +23,22 @@ from ..cache import Key
 from ..cache.kernels import Kernels
 from ..errors import ExecutableError
 from ..executable.linker import linker_for
+from ..executable.objects import Objects, has_room
 from ..executable.scratch import scratch_folder
 from ..relax.kernel_groups.parts import by_itself, is_part
 from ..relax.shape_pipeline import SHAPES
+from ..stack import on_deep_stack
+from ..target.families import is_generic
 from ..target.llvm import description_of
-from ..target.preferences import with_preferences
-from .all_cores import on_all_cores
+from ..values.host_memory import return_free_memory
+from .all_cores import cores_to_use, on_all_cores
 from .cache_key import kernel_key
+from .code_target import code_target
+from .kernel_modules import modules_of, number_of_modules
 from .kernel_pipeline import PIPELINE
+from .surroundings import Surroundings
 
-__all__ = ["LinkedKernels", "linked_kernels"]
+__all__ = ["LinkedKernels", "kernel_objects", "linked_kernels"]
 
 # The names that Relax numbers values by: they move with everything that comes before.
 _NUMBERED = re.compile(r'"((?:gv|lv)\d*)"')
@@ -78,6 +86,42 @@ def linked_kernels(
         return LinkedKernels(load_library(path), path.read_bytes())
 
 
+def kernel_objects(
+    kernels: tvm.IRModule | None,
+    shapes: tvm.IRModule | None,
+    target: Target,
+    in_llvm: Callable[[], tuple[tvm.runtime.Module, ...]],
+) -> Objects | None:
+    """Return the machine code of kernels and of functions that compute shapes, made on all cores and not linked yet.
+
+    None for few kernels, whose code is made sooner than it is linked; for a family of processors, of which LLVM's form
+    is stored; where passes are observed; and where nothing links for the target, or there is no room for files.
+    """
+    surroundings = Surroundings.capture()
+    triple = description_of(target)[0]
+    count = 1 if kernels is None else number_of_modules(kernels, cores_to_use())
+    if kernels is None or count < 2 or is_generic(target) or "wasm" in triple or surroundings.has_instruments:
+        return None
+    if linker_for(triple) is None or not has_room():
+        logger.info("kernels stay in memory as LLVM has them: there is no C compiler for %s, or no room", triple)
+        return None
+    coded = code_target(target)
+    units = [_Unit(mod, PIPELINE) for mod in modules_of(kernels, count)]
+    if shapes is not None:
+        units.append(_Unit(shapes, SHAPES))
+
+    def again() -> tuple[tvm.runtime.Module, ...]:
+        with surroundings.entered():
+            return in_llvm()
+
+    def built(unit: _Unit) -> bytes:
+        made = _built(unit, coded)
+        return_free_memory()  # of each thread's heap all that the largest module took would stay
+        return made
+
+    return Objects(tuple(on_all_cores(built, units)), triple, lambda: on_deep_stack(again))
+
+
 def _units(kernels: tvm.IRModule | None, shapes: tvm.IRModule | None) -> Iterator[_Unit]:
     if kernels is not None:
         named = {gvar.name_hint: function for gvar, function in kernels.functions.items()}
@@ -113,7 +157,8 @@ def _objects(units: Iterable[_Unit], target: Target, kept: Kernels) -> list[byte
     wanted = {key.digest: (key, unit) for key, unit in keyed}
     found = {digest: made for digest, (key, _) in wanted.items() if (made := kept.get(key)) is not None}
     missing = [digest for digest in wanted if digest not in found]
-    for digest, made in zip(missing, on_all_cores(lambda d: _built(wanted[d][1], target), missing), strict=True):
+    coded = code_target(target)
+    for digest, made in zip(missing, on_all_cores(lambda d: _built(wanted[d][1], coded), missing), strict=True):
         found[digest] = made
         try:
             kept.put(wanted[digest][0], made)
@@ -123,9 +168,9 @@ def _objects(units: Iterable[_Unit], target: Target, kept: Kernels) -> list[byte
     return [found[digest] for digest in wanted]
 
 
-def _built(unit: _Unit, target: Target) -> bytes:
-    library = tvm.tirx.build(unit.mod, with_preferences(target), unit.pipeline)
+def _built(unit: _Unit, coded: Target) -> bytes:
     with scratch_folder() as folder:
         path = folder / "kernel.o"
-        library.write_to_file(str(path), "o")
+        # Nothing here holds on to LLVM's form of the module.
+        tvm.tirx.build(unit.mod, coded, unit.pipeline).write_to_file(str(path), "o")
         return path.read_bytes()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
+from functools import partial
 
 import tvm
 import tvm_ffi
@@ -48,12 +49,12 @@ from ..relay.transform.pass_options import FILL_SPAN
 from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
 from ..target.llvm import operating_system
-from ..target.preferences import with_preferences
 from ..tophub.choosing import choose
 from .all_cores import cores_to_use, on_all_cores
+from .code_target import code_target
 from .instructions import check_instructions
 from .kernel_modules import modules_of
-from .kernel_objects import linked_kernels
+from .kernel_objects import kernel_objects, linked_kernels
 from .kernel_pipeline import PIPELINE
 from .large_sizes import large_sizes_named
 from .options import CompilerOptions
@@ -217,7 +218,12 @@ def _grouping(target: Target, options: CompilerOptions) -> list[tvm.transform.Pa
 
 @large_sizes_named(lambda code, *_, **__: code.kernels)
 def link(
-    code: Bytecode, target: Target, modules: Sequence[tvm.runtime.Module] = (), kept: Kernels | None = None
+    code: Bytecode,
+    target: Target,
+    modules: Sequence[tvm.runtime.Module] = (),
+    kept: Kernels | None = None,
+    *,
+    in_objects: bool = False,
 ) -> tvm.runtime.Module | Parts:
     """Return what an executable is made of: kernels built for a target, bytecode with its self-calls made loops.
 
@@ -227,6 +233,8 @@ def link(
         What else the bytecode calls: it becomes part of the library of kernels.
     kept
         Kernels that were built before, and where to keep others.
+    in_objects
+        Whether to make machine code now, and to keep that alone.
     """
     # Only LLVM's modules can be linked into one library afterwards; two of C define the same names.
     is_llvm = target.kind.name == "llvm"
@@ -235,9 +243,11 @@ def link(
     if kept is not None and is_llvm and not modules and code.kernels is not None:
         linked = linked_kernels(kernels, shapes, target, kept)
         if linked is not None:
-            plain = link_executable(code.builder, target, None, PIPELINE)
-            program = bytecode.decode(_finished(bytecode.blob_of(plain), code.large))
-            return Parts(put_back(program, code.constants), (linked.library,), (linked.file,))
+            return Parts(_program(code, target), (linked.library,), (linked.file,))
+    if in_objects and is_llvm and not modules:
+        objects = kernel_objects(kernels, shapes, target, partial(_in_llvm, code.kernels, target))
+        if objects is not None:
+            return Parts(_program(code, target), (), objects=objects)
     if is_llvm:
         own = _libraries(kernels, shapes, target)
         built = link_executable(code.builder, target, None, PIPELINE)
@@ -251,6 +261,18 @@ def link(
     if code.constants:
         return Parts(put_back(bytecode.decode(looped), code.constants), libraries)
     return built if looped == text and own and not is_llvm else bytecode.module_of(looped, libraries)
+
+
+def _program(code: Bytecode, target: Target) -> bytecode.Program:
+    """Return the bytecode of a program whose kernels are built by themselves."""
+    plain = link_executable(code.builder, target, None, PIPELINE)
+    return put_back(bytecode.decode(_finished(bytecode.blob_of(plain), code.large)), code.constants)
+
+
+def _in_llvm(functions: tvm.IRModule | None, target: Target) -> tuple[tvm.runtime.Module, ...]:
+    """Return the libraries of kernels once more, in the form that LLVM holds."""
+    kernels, shapes = _apart(functions)
+    return _libraries(None if kernels is None else with_needs(kernels), shapes, target)
 
 
 def _finished(text: bytes, large: Collection[str]) -> bytes:
@@ -270,8 +292,8 @@ def _libraries(
     units = [] if kernels is None else [(mod, PIPELINE) for mod in modules_of(kernels, most)]
     if shapes is not None:
         units.append((shapes, SHAPES))
-    preferred = with_preferences(target)
-    made = list(on_all_cores(lambda unit: tvm.tirx.build(unit[0], preferred, unit[1]), units))
+    coded = code_target(target)
+    made = list(on_all_cores(lambda unit: tvm.tirx.build(unit[0], coded, unit[1]), units))
     for each in made[1:]:
         made[0].import_module(each)
     return tuple(made[:1])

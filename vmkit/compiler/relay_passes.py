@@ -204,6 +204,8 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "UseIntegerMatrices", _cpu_with_integer_unit, _integers),
     PassRow(1, "FloatProducts", _cpu),
     PassRow(1, "FoldOutputScales", _cpu),
+    PassRow(1, "StoreIntegers", _cpu),
+    PassRow(1, "ShiftIntegers", _cpu_with_integer_unit),
     PassRow(1, "FoldTransposes", _cpu),
     PassRow(1, "SeparatePools", _cpu),
     PassRow(1, "UseWinograd", _cpu, _machine, shares_kernels=True),

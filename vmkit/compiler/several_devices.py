@@ -121,7 +121,7 @@ def build(program: Program, kept: Kernels | None = None) -> tvm.runtime.Module |
     """Return what the executable of a program is made of, its kernels built, or taken from those that are `kept`."""
     if any(part.target.kind.name != "llvm" for part in program.parts):
         kept = None  # libraries of several kinds are linked when they are exported, all or none
-    built = link(program.code, program.target, program.modules, kept)
+    built = link(program.code, program.target, program.modules, kept, in_objects=not program.parts)
     if not program.parts:
         return built
     first = _parts_of(built)

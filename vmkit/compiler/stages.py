@@ -220,5 +220,6 @@ def evaluate(mod: tvm.IRModule) -> list[tvm.runtime.Tensor]:
     program = lower(Handed(mod), {}, plan, CompilerOptions(opt_level=0))
     built = link(program.code, plan.primary, program.modules)
     executable = Executable(built, program.signatures, plan.primary, program.info)
-    values = VirtualMachine(executable, "cpu", num_threads=1).run()
+    # What TVM's pool has once had it keeps for as long as the process runs.
+    values = VirtualMachine(executable, "cpu", memory_cfg="naive", num_threads=1).run()
     return [value.stored if isinstance(value, StoredTensor) else value for value in values]

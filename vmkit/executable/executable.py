@@ -26,7 +26,7 @@ from ..values.signature import AnySpec, Signature, Spec
 from .archive import CODE, FORMAT_VERSION, LATER_VERSION, PLAIN_VERSION, WEIGHTS, Content, write_archive
 from .build_info import BuildInfo
 from .description import Description, is_note
-from .machine_code import make_machine_code
+from .machine_code import built_here
 from .needs import require_needs
 from .runtimes import require_runtimes
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..target import plan
     from . import library_files
     from .linker import Linker
+    from .objects import Objects
 else:
     # They need TVM's compiler, which running does not.
     library_files, plan = deferred("vmkit.executable.library_files"), deferred("vmkit.target.plan")
@@ -53,12 +54,14 @@ class _ArgumentTypeError(ExecutableError, TypeError):
 class Parts:
     """What a runtime module is made of. As long as it is not made, constants are where they were read to.
 
-    Of libraries that were linked already, `files` are what the linker made; it is empty if there are others.
+    Of libraries that were linked already, `files` are what the linker made; it is empty if there are others. Kernels of
+    which only machine code is kept are `objects`, and no libraries.
     """
 
     program: Program
     libraries: tuple[tvm.runtime.Module, ...]
     files: tuple[bytes, ...] = ()
+    objects: Objects | None = None
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,7 @@ class Executable:
         files = mod.files if isinstance(mod, Parts) and len(mod.files) == len(mod.libraries) else ()
         self._libraries = libraries or {f"lib{number}.so": file for number, file in enumerate(files)}
         self._runnable: tvm.runtime.Module | None = None
-        self._has_machine_code = False
+        self._built: tuple[tvm.runtime.Module, ...] | None = None
         given = dict(signatures or {})
         unknown = sorted(set(given) - set(self.globals))
         if unknown:
@@ -192,8 +195,18 @@ class Executable:
 
     @property
     def libraries(self) -> tuple[tvm.runtime.Module, ...]:
-        """The libraries of kernels."""
+        """The libraries of kernels; where only machine code was kept of them, they are built once more."""
+        if self._objects is not None:
+            return self._objects.in_llvm()
         return tuple(self._parts.libraries if self._parts else self._module_here.imports)
+
+    @property
+    def _objects(self) -> Objects | None:
+        return self._parts.objects if self._parts else None
+
+    def with_program(self, program: Program) -> Parts:
+        """Return another program with the kernels of this one."""
+        return Parts(program, () if self._objects is not None else self.libraries, objects=self._objects)
 
     @property
     def holds_weights(self) -> bool:
@@ -306,7 +319,7 @@ class Executable:
 
     def _replace_program(self, program: Program) -> None:
         program.validate()
-        self._parts = Parts(program, self.libraries)
+        self._parts = self.with_program(program)
         self.__dict__.pop("program", None)
         self._mod = self._runnable = None
 
@@ -347,17 +360,15 @@ class Executable:
         if problems:
             reasons = "; ".join(problems)
             raise ExecutableError(f"the executable cannot run here: {reasons}; compile the model for this machine")
-        if not self._has_machine_code:
-            make_machine_code(self.libraries, lambda: self.program.packed_names)
-            self._has_machine_code = True
+        if self._built is None:
+            linked = None if self._objects is None else self._objects.library()
+            self._built = (linked,) if linked is not None else built_here(self.libraries, self.program)
         if program is not None:
-            libraries = self.libraries if self._runnable is None else tuple(self._runnable.imports)
-            return tvm.runtime.Executable(module_of(program, libraries)).jit()
+            return module_of(program, self._built)
         if self._runnable is None:
-            built = tuple(tvm.runtime.Executable(library).jit() for library in self.libraries)
-            is_built = all(made.same_as(library) for made, library in zip(built, self.libraries, strict=True))
+            is_own = self._objects is None and all(map(tvm.runtime.Module.same_as, self._built, self.libraries))
             # Weights stay out of what a compiler and a linker make of kernels in C.
-            self._runnable = self._module_here if is_built else module_of(self.program, built)
+            self._runnable = self._module_here if is_own else module_of(self.program, self._built)
         return self._runnable
 
     def save(self) -> tuple[bytearray, tvm.runtime.Module | None]:
@@ -467,6 +478,9 @@ class Executable:
         """Return the libraries of kernels as files, by their names; see :meth:`export` for `linker` and `portable`."""
         if portable:
             return library_files.portable_libraries(list(self.libraries), linker, self._libraries)
+        linked = None if self._objects is None else self._objects.file(linker)
+        if linked is not None:
+            return {"lib0.so": linked}
         return self._libraries or library_files.export_libraries(list(self.libraries), self.target, linker)
 
     @property

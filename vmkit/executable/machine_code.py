@@ -7,7 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import tvm.runtime
 
-__all__ = ["make_machine_code"]
+from ..bytecode import Program
+
+__all__ = ["built_here", "make_machine_code"]
+
+
+def built_here(libraries: Sequence[tvm.runtime.Module], program: Program) -> tuple[tvm.runtime.Module, ...]:
+    """Return libraries of kernels as ones that run here, those that do already as they are."""
+    make_machine_code(libraries, lambda: program.packed_names)
+    return tuple(tvm.runtime.Executable(library).jit() for library in libraries)
 
 
 def make_machine_code(libraries: Sequence[tvm.runtime.Module], functions: Callable[[], Iterable[str]]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,13 @@ import tvm
 from ..errors import ModelError, UnsupportedOperatorError
 from .packages import needed
 
-__all__ = ["from_tflite"]
+__all__ = ["VERSION", "from_tflite", "operators_of"]
+
+VERSION = 3
+"""The version of the file format that is read."""
 
 # The identifier of the file format, from its fourth byte on.
-_IDENTIFIER = b"TFL3"
+_IDENTIFIER = f"TFL{VERSION}".encode()
 
 
 def from_tflite(path: Path) -> tvm.IRModule:
@@ -31,17 +36,50 @@ def from_tflite(path: Path) -> tvm.IRModule:
     UnavailableError
         Where the package ``tflite`` is not installed.
     """
-    tflite = needed("tflite", "tflite", f"{path.name}: a TFLite file")
-    data = path.read_bytes()
-    if data[4:8] != _IDENTIFIER:
-        raise ModelError(f"{path.name} is no TFLite model: it has {data[4:8]!r} where such a file has {_IDENTIFIER!r}")
+    model = _read(path)
     try:
-        model = tflite.Model.GetRootAsModel(data, 0)
         return _imported(model)
     except NotImplementedError as error:
         raise UnsupportedOperatorError(f"{path.name}: TVM's importer cannot convert it: {error}") from error
     except Exception as error:
         raise ModelError(f"{path.name}: TVM's importer fails at it: {type(error).__name__}: {error}") from error
+
+
+def operators_of(path: Path) -> dict[str, int]:
+    """Return how many operators of each kind a TFLite file has, in all its graphs.
+
+    Raises
+    ------
+    ModelError
+        For a file that is no TFLite model, or has operators of no kind that it lists.
+    UnavailableError
+        Where the package ``tflite`` is not installed.
+    """
+    model = _read(path)
+    tflite = needed("tflite", "tflite", f"{path.name}: a TFLite file")
+    names = {number: name for name, number in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
+    found: Counter[str] = Counter()
+    try:
+        codes = [model.OperatorCodes(at) for at in range(model.OperatorCodesLength())]
+        kinds = [max(code.BuiltinCode(), code.DeprecatedBuiltinCode()) for code in codes]
+        for at in range(model.SubgraphsLength()):
+            graph = model.Subgraphs(at)
+            listed = (graph.Operators(each).OpcodeIndex() for each in range(graph.OperatorsLength()))
+            found.update(names.get(kinds[each], f"operator {kinds[each]}") for each in listed)
+    except (struct.error, IndexError) as error:
+        raise ModelError(f"{path.name} is no TFLite model, or a broken one: {error}") from error
+    return dict(sorted(found.items()))
+
+
+def _read(path: Path) -> Any:  # noqa: ANN401 - of tflite
+    tflite = needed("tflite", "tflite", f"{path.name}: a TFLite file")
+    data = path.read_bytes()
+    if data[4:8] != _IDENTIFIER:
+        raise ModelError(f"{path.name} is no TFLite model: it has {data[4:8]!r} where such a file has {_IDENTIFIER!r}")
+    try:
+        return tflite.Model.GetRootAsModel(data, 0)
+    except struct.error as error:
+        raise ModelError(f"{path.name} is no TFLite model, or a truncated one: {error}") from error
 
 
 def _imported(model: Any) -> tvm.IRModule:  # noqa: ANN401 - of tflite

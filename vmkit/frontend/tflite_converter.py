@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
+from tflite.TensorType import TensorType
 from tvm import relax
 from tvm.ir import GenericConst
 from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, get_tensor_name
 
 from .._dataclasses import dataclass
 from .relax_values import value_of
+from .tflite_weights import dense, widened
 
 __all__ = ["Converter", "Variable"]
 
@@ -25,6 +27,9 @@ _MOVES = (
     "SLICE", "SPACE_TO_DEPTH", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK",
 )  # fmt: skip
 _VARIABLES = ("ASSIGN_VARIABLE", "READ_VARIABLE")
+# Operators that compute in floats by weights of 8 bits, which is how files are quantised without calibration.
+_BY_SMALL_WEIGHTS = frozenset({"BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
+_BYTES = (TensorType.INT8, TensorType.UINT8)
 
 
 @dataclass
@@ -52,6 +57,7 @@ class Converter(OperatorConverter):
         super().__init__(model, subgraph, table, builder, state)
         self.variables: dict[tuple[str, str], Variable] | None = {} if state is None else None
         self._is_checking = False
+        self._widened = self._small_weights()
         if state is None:
             self.conversion_state["changed"] = self._changed()
         for name in _MOVES:
@@ -81,7 +87,63 @@ class Converter(OperatorConverter):
         """Return what an operator takes; TVM's test takes the value of a variable for a quantised weight."""
         if self._is_checking and self.get_op_code_str(op) == "ASSIGN_VARIABLE":
             return []
-        return list(super().get_input_tensors(op))
+        tensors = list(super().get_input_tensors(op))
+        for tensor in tensors:
+            if tensor.tensor_idx in self._widened:
+                self._widen(tensor)
+        return tensors
+
+    def _small_weights(self) -> set[int]:
+        """Return the quantised weights that are read by operators of floats alone.
+
+        LiteRT quantises what such an operator is given, too, on each call. The weights are what has lost precision in
+        the file; computing by them in float32 loses no more.
+        """
+        small: set[int] = set()
+        others: set[int] = set()
+        for at in range(self.subgraph.OperatorsLength()):
+            op = self.subgraph.Operators(at)
+            read, *weights = (int(index) for index in op.InputsAsNumpy()) if op.InputsLength() else (-1,)
+            is_float = self.get_op_code_str(op) in _BY_SMALL_WEIGHTS and all(
+                index >= 0 and self.subgraph.Tensors(index).Type() == TensorType.FLOAT32
+                for index in (read, int(op.Outputs(0)))
+            )
+            (small if is_float else others).update(weights)
+            others.add(read)
+        return {index for index in small - others if index >= 0 and self._is_small(index)}
+
+    def _is_small(self, index: int) -> bool:
+        tensor = self.subgraph.Tensors(index)
+        scales = tensor.Quantization()
+        is_stored = self.model.Buffers(tensor.Buffer()).DataLength() > 0
+        return is_stored and scales is not None and scales.ScaleLength() > 0 and tensor.Type() in _BYTES
+
+    def _widen(self, tensor: Any) -> None:  # noqa: ANN401 - of TVM's importer
+        """Let a quantised weight stand for a constant in float32."""
+        if not self.has_expr(tensor.tensor_idx):
+            given = tensor.qnn_params
+            scales, zero = (given[name].value.numpy() for name in ("scale", "zero_point"))
+            values = widened(self.get_tensor_value(tensor), scales, int(zero), given["axis"])
+            self.exp_tab.set_expr(get_tensor_name(self.subgraph, tensor.tensor_idx), relax.const(values))
+        tensor.qnn_params = None
+
+    def get_tensor_value(self, tensor: Any, is_sparse: bool = False) -> np.ndarray:  # noqa: ANN401 - of TVM's importer
+        """Return a constant, a sparse one with its zeros; TVM's own reads the shape of the file's bytes alone."""
+        if is_sparse or tensor.tensor.Sparsity() is None:
+            return super().get_tensor_value(tensor, is_sparse)
+        return dense(tensor.tensor, super().get_tensor_value(tensor, is_sparse=True))
+
+    def convert_densify(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
+        """Convert DENSIFY: a weight with its zeros."""
+        (tensor,) = self.get_input_tensors(op)
+        return self.get_tensor_expr(tensor)
+
+    def convert_dequantize(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
+        """Convert DEQUANTIZE: TVM's own takes numbers of float16 for stored ones, which DENSIFY may have made."""
+        (tensor,) = self.get_input_tensors(op)
+        if self.has_expr(tensor.tensor_idx) and tensor.tensor.Type() == TensorType.FLOAT16:
+            return relax.op.astype(self.get_expr(tensor.tensor_idx), "float32")
+        return super().convert_dequantize(op)
 
     def convert_read_variable(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
         """Convert READ_VARIABLE: of one that the graph changes, the value that it has there."""

@@ -28,6 +28,7 @@ from .builder import (
     loop,
     ramp,
     register,
+    shuffled,
     splat,
 )
 from .packed_gemm_plan import (
@@ -39,18 +40,19 @@ from .packed_gemm_plan import (
     fetched,
     lines_of,
     parts_at_run_time,
+    vectors_of,
 )
 
 __all__ = ["packed_gemm", "shared_packed_gemm"]
 
-_FEW = 4  # rows of a small image that go together
+_FEW = 4  # rows that go together where there are fewer than a tile has
+_CHAINS = 8  # sums that are added to in turn while the first of them is not done yet
 
 
-def shared_packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
+def shared_packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: bool = False) -> tirx.PrimFunc:
     """Return the kernel of :func:`packed_gemm` that shapes which differ in sizes alone have in common.
 
-    It is given its sizes with the shapes of its buffers. There have to be as many rows as a tile has, and steps that
-    are unrolled have to divide the length of sums.
+    It is given its sizes with the shapes of its buffers. Steps that are unrolled have to divide the length of sums.
 
     Parameters
     ----------
@@ -58,16 +60,19 @@ def shared_packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.Pri
         Without sizes.
     plan : PackedGemmPlan
         Whose parts are None: the kernel finds them.
+    is_enough : bool
+        Whether there are at least as many rows as a tile has.
     """
-    return packed_gemm(shape.with_variables(), plan)
+    return packed_gemm(shape.with_variables(), plan, is_enough)
 
 
-def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
+def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: bool = False) -> tirx.PrimFunc:
     """Return the kernel ``out = clip(data @ weight + bias + residual)``.
 
     Data is (*lead, inner), or an image if there is a window; the weight (blocks, inner, block); then come bias (outer,)
     and residual where there are any, and the result (*lead, outer). All are float32. The last tile begins where it ends
-    with the data, and computes some rows again; data of fewer rows than a tile goes by fewer, or by one row at a time.
+    with the data, and computes some rows again; data of fewer rows than a tile go by a few at a time, of which those
+    that are beyond the last one are this one again.
     """
     s, p = shape, plan
     with kernel() as builder:
@@ -94,35 +99,43 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan) -> tirx.PrimFunc:
         flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
         for name, size in flat.items():
             buffers[name] = T.decl_buffer(size, "float32", data=buffers[name].data, layout=None)
-        is_enough = s.rows is not None or p.parts is None
-        _versions(s, [p] if is_enough else [p, *_for_fewer(s, p)], buffers, rows, image)
+        _versions(s, p, buffers, rows, image, is_enough)
     return builder.get()
-
-
-def _for_fewer(s: PackedGemmShape, p: PackedGemmPlan) -> list[PackedGemmPlan]:
-    """Return plans for fewer rows than a tile has."""
-    # Of a small image, one row at a time would leave the multipliers waiting for the sum before.
-    tiles = [1] if s.window is None else [rows for rows in (_FEW, 1) if rows < p.rows]
-    return [PackedGemmPlan(rows, 1, p.unrolled, fetched(s, rows, 1, p.unrolled)) for rows in tiles]
 
 
 def _versions(
     s: PackedGemmShape,
-    plans: Sequence[PackedGemmPlan],
+    p: PackedGemmPlan,
     buffers: dict[str, tirx.Buffer],
     rows: tirx.Expr,
     image: PackedGemmImage | None,
+    is_enough: bool,
 ) -> None:
-    """Write the loops of the first plan whose tiles have no more rows than there are."""
-    plan, *others = plans
-    if not others:
-        _tiles(s, plan, buffers, rows, image)
+    """Write the loops for at least as many rows as a tile has, and those for fewer where there may be fewer."""
+    if s.rows is not None or is_enough:
+        _tiles(s, p, buffers, rows, image)
         return
-    with T.If(rows >= plan.rows):
+    few = _for_fewer(s, p)
+    if s.window is None and all(size == 1 for size in s.lead[1:]):
+        # One row for each of a batch, which are few mostly, and which as few at a time take hardly longer when many.
+        _tiles(s, few, buffers, rows, image, is_few=True)
+        return
+    with T.If(rows >= p.rows):
         with T.Then():
-            _tiles(s, plan, buffers, rows, image)
+            _tiles(s, p, buffers, rows, image)
         with T.Else():
-            _versions(s, others, buffers, rows, image)
+            _tiles(s, few, buffers, rows, image, is_few=True)
+
+
+def _for_fewer(s: PackedGemmShape, p: PackedGemmPlan) -> PackedGemmPlan:
+    """Return the plan for fewer rows than a tile has.
+
+    A row alone would leave the multipliers waiting for the sum before: as many as they have time for cost nothing.
+    """
+    rows = max(1, min(_FEW, p.rows, _CHAINS // (s.block // s.lanes)))
+    unrolled = next(u for u in (2, 1) if p.unrolled % u == 0)
+    lines = p.fetched if p.parts is None else fetched(s, rows, 1, unrolled)
+    return PackedGemmPlan(rows, 1, unrolled, lines)
 
 
 def _size(name: str, size: int | None) -> tirx.Expr:
@@ -135,6 +148,7 @@ def _tiles(
     buffers: dict[str, tirx.Buffer],
     rows: tirx.Expr,
     image: PackedGemmImage | None,
+    is_few: bool = False,
 ) -> None:
     tiles = tirx.floordiv(rows + (p.rows - 1), p.rows)
     parts = integer(p.parts) if p.parts is not None else in_register(parts_at_run_time(s, p.rows))
@@ -143,8 +157,10 @@ def _tiles(
         block, group = tirx.floormod(work, s.blocks), tirx.floordiv(work, s.blocks)
         count = tirx.Min(parts, tiles - group * parts)
         with loop(count) as part:
-            first = in_register(tirx.Min((group * parts + part) * p.rows, rows - p.rows))
-            tile = _Tile(s, p, buffers, image, first, block, part, s.block)
+            first = (group * parts + part) * p.rows
+            first = in_register(first if is_few else tirx.Min(first, rows - p.rows))
+            last = rows - 1 if is_few else None
+            tile = _Tile(s, p, buffers, image, _Rows.of(first, p.rows, last), block, part, s.block)
             if s.width_of_last == s.block:
                 tile.write()
             else:
@@ -156,46 +172,77 @@ def _tiles(
 
 
 @dataclass(frozen=True)
+class _Rows:
+    """Rows of a tile: one after the other from `first` on, those beyond the `last` one, if it may be here, this one."""
+
+    first: tirx.Expr
+    last: tirx.Expr | None
+    places: list[tirx.Expr]
+
+    @staticmethod
+    def of(first: tirx.Expr, count: int, last: tirx.Expr | None) -> _Rows:
+        places = [first + r for r in range(count)]
+        if last is not None:
+            places[1:] = [in_register(tirx.Min(place, last)) for place in places[1:]]
+        return _Rows(first, last, places)
+
+
+@dataclass(frozen=True)
 class _Tile:
-    """Some rows of the result from `first` on, in `width` columns of a block."""
+    """Some rows of the result, in `width` columns of a block."""
 
     shape: PackedGemmShape
     plan: PackedGemmPlan
     buffers: dict[str, tirx.Buffer]
     image: PackedGemmImage | None
-    first: tirx.Expr
+    rows: _Rows
     block: tirx.Expr
     part: tirx.Expr
     width: int
 
     def write(self) -> None:
-        s, p, first = self.shape, self.plan, self.first
-        vectors = range(self.width // s.lanes)
+        s, p, places = self.shape, self.plan, self.rows.places
+        vectors = range(-(-self.width // s.lanes))
         total = [[register(s.lanes) for _ in vectors] for _ in range(p.rows)]
-        channels = [ramp(in_register(self.block * s.block + v * s.lanes), s.lanes) for v in vectors]
+        channels = [in_register(self.block * s.block + v * s.lanes) for v in vectors]
+        parts = [vectors_of(min(s.lanes, self.width - v * s.lanes), s.lanes) for v in vectors]
         zero = splat(0.0, s.lanes)
-        starts = [T.Bind(self.buffers["bias"][channel]) if s.has_bias else zero for channel in channels]
+        starts = [
+            T.Bind(self.buffers["bias"][ramp(channel, s.lanes)]) if s.has_bias and own == [(0, s.lanes)] else zero
+            for channel, own in zip(channels, parts, strict=True)
+        ]
         for row in total:
             for each, start in zip(row, starts, strict=True):
                 T.buffer_store(each, start, [integer(0)])
         if s.has_residual:
             for r in range(p.rows):
-                fetch_ahead(self.buffers["residual"][first + (p.rows + r), channels[0].base])  # of the next tile
+                fetch_ahead(self.buffers["residual"][self.rows.first + (p.rows + r), channels[0]])  # of the next tile
         begin, pitch = in_register(self.block * (s.inner * s.block)), s.inner
         if s.window is None or self.image is None:
-            data = in_register(first * pitch)
-            self._sum(total, [data + r * pitch for r in range(p.rows)], begin, integer(0))
+            data = [in_register(place * pitch) for place in (places[:1] if self.rows.last is None else places)]
+            begins = [data[0] + r * pitch for r in range(p.rows)] if self.rows.last is None else data
+            self._sum(total, begins, begin, integer(0))
         else:
             window, image = s.window, self.image
             if s.is_of_known_image:
-                rows = [in_register(window.begin(first + r, image)) for r in range(p.rows)]
+                rows = [in_register(window.begin(place, image)) for place in places]
             else:  # Divisions by what is known are multiplications.
-                rows = _begins(window, first, p.rows, image)
+                rows = _begins(window, self.rows, image)
             self._sum_of_windows(total, rows, begin, window, image)
         for r in range(p.rows):
             for v in vectors:
-                at = (first + r, channels[v])
-                T.buffer_store(self.buffers["out"], _finished(s, total[r][v][0], self.buffers, at), list(at))
+                self._store(total[r][v][0], places[r], channels[v], parts[v])
+
+    def _store(self, total: tirx.Expr, row: tirx.Expr, channel: tirx.Expr, parts: Sequence[tuple[int, int]]) -> None:
+        """Write what becomes of a vector of sums: all of it, or the parts of it that are of the result."""
+        s, buffers = self.shape, self.buffers
+        for begin, lanes in parts:
+            channels = ramp(channel + begin, lanes)
+            value = total
+            if lanes < s.lanes:
+                value = shuffled(total, total, range(begin, begin + lanes))
+                value = value + buffers["bias"][channels] if s.has_bias else value  # no sum began with it
+            T.buffer_store(buffers["out"], _finished(s, value, buffers, (row, channels), lanes), [row, channels])
 
     def _sum_of_windows(
         self,
@@ -220,7 +267,7 @@ class _Tile:
     ) -> None:
         """Add the products of a part of each row that follows each other in memory."""
         s, p = self.shape, self.plan
-        weight, vectors = self.buffers["weight"], range(self.width // s.lanes)
+        weight, vectors = self.buffers["weight"], range(len(total[0]))
         rounds = (s.inner if s.window is None else s.window.run) // p.unrolled
         next_block = in_register((self.block + 1) * (s.inner * s.block))
         done = in_register((self.part * (s.inner // p.unrolled) + run * rounds) * p.fetched)
@@ -237,13 +284,14 @@ class _Tile:
                         add_to(total[r][v], x * columns[v])
 
 
-def _begins(window: PackedGemmWindow, first: tirx.Expr, count: int, image: PackedGemmImage) -> list[tirx.Expr]:
-    """Return where the windows of rows that follow each other begin, of which the first alone takes divisions."""
+def _begins(window: PackedGemmWindow, rows: _Rows, image: PackedGemmImage) -> list[tirx.Expr]:
+    """Return where the windows of rows begin, of which the first alone takes divisions."""
+    first = rows.first
     line = in_register(tirx.truncdiv(first, image.across))
     of_batch = in_register(tirx.truncdiv(line, image.down))
     y, x = in_register(line - of_batch * image.down), in_register(first - line * image.across)
     found = [in_register(window.at((of_batch, y, x), image))]
-    for _ in range(count - 1):
+    for r in range(len(rows.places) - 1):
         goes_on = x + 1 < image.across
         ends = tirx.And(tirx.Not(goes_on), y + 1 >= image.down)
         below = tirx.Select(ends, integer(0), y + 1)
@@ -252,18 +300,19 @@ def _begins(window: PackedGemmWindow, first: tirx.Expr, count: int, image: Packe
             in_register(tirx.Select(goes_on, y, below)),
             in_register(tirx.Select(ends, of_batch + 1, of_batch)),
         )
-        found.append(in_register(window.at((of_batch, y, x), image)))
+        begin = window.at((of_batch, y, x), image)
+        found.append(in_register(begin if rows.last is None else tirx.Select(first + r < rows.last, begin, found[r])))
     return found
 
 
 def _finished(
-    s: PackedGemmShape, value: tirx.Expr, buffers: dict[str, tirx.Buffer], at: Sequence[tirx.Expr]
+    s: PackedGemmShape, value: tirx.Expr, buffers: dict[str, tirx.Buffer], at: Sequence[tirx.Expr], lanes: int
 ) -> tirx.Expr:
     """Return a vector of results from a sum."""
     if s.has_residual:
         value = value + buffers["residual"][tuple(at)]
     if s.low is not None:
-        value = tirx.Max(splat(s.low, s.lanes), value)  # the limit first, so that NaN stays NaN
+        value = tirx.Max(splat(s.low, lanes), value)  # the limit first, so that NaN stays NaN
     if s.high is not None:
-        value = tirx.Min(splat(s.high, s.lanes), value)
+        value = tirx.Min(splat(s.high, lanes), value)
     return value

@@ -23,6 +23,7 @@ __all__ = [
     "parts_at_run_time",
     "plan_packed_gemm",
     "shared_plan",
+    "vectors_of",
 ]
 
 _NEAR = CACHES.half_of_second  # of a weight that stays there while rows go by
@@ -191,11 +192,21 @@ class PackedGemmPlan:
 
 
 def block_of(outer: int, lanes: int) -> int:
-    """Return the best block for a result of whole vectors: two of them, or three where those leave less over."""
-    vectors = outer // lanes
+    """Return the best block for a result: two vectors, or three where those leave less over."""
+    vectors = -(-outer // lanes)
     if vectors % 2 == 0 or vectors == 1:
         return lanes * min(2, vectors)
     return lanes * (3 if vectors % 3 == 0 else 2)
+
+
+def vectors_of(width: int, lanes: int) -> list[tuple[int, int]]:
+    """Return where the vectors begin that a width is made of, and how many float32 each has: powers of 2 at the end."""
+    made = [(begin, lanes) for begin in range(0, width - lanes + 1, lanes)]
+    begin = len(made) * lanes
+    while begin < width:
+        made.append((begin, 1 << (width - begin).bit_length() - 1))
+        begin += made[-1][1]
+    return made
 
 
 def plan_packed_gemm(shape: PackedGemmShape, registers: int) -> PackedGemmPlan:
@@ -236,7 +247,7 @@ def _most_rows(shape: PackedGemmShape, registers: int) -> int:
 def _unrolled(shape: PackedGemmShape) -> int:
     """Return how many steps of a sum are unrolled."""
     run = shape.inner if shape.window is None else shape.window.run
-    return next(u for u in (4, 3, 5, 7, 2, 1) if run % u == 0)
+    return next(u for u in (2, 3, 5, 7, 1) if run % u == 0)
 
 
 def parts_at_run_time(shape: PackedGemmShape, rows: int) -> tirx.Expr:

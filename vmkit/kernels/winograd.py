@@ -43,14 +43,15 @@ def winograd(shape: WinogradShape, plan: WinogradPlan) -> tirx.PrimFunc:
 
 
 def shared_winograd(shape: WinogradShape, plan: WinogradPlan) -> tirx.PrimFunc:
-    """Return the kernel of :func:`winograd` that shapes which differ in sizes alone have in common.
+    """Return the kernel of :func:`winograd` that shapes which differ in channels, or in all sizes, have in common.
 
-    It is given its sizes with the shapes of its buffers.
+    It is given these with the shapes of its buffers.
 
     Parameters
     ----------
     shape : WinogradShape
-        Without sizes.
+        Without channels, or without sizes.
+    plan : WinogradPlan
     """
     return winograd(shape.with_variables(), plan)
 
@@ -177,7 +178,7 @@ class _Writer:
         base = in_register(point * self.data_pitch + part * (p.rows * s.lanes))
         # Memory is slower than one part, so all of them share in fetching what the next product takes.
         lines, rounds = (s.inner * s.block + (LINE - 1)) // LINE, s.inner // p.unrolled
-        fetched = -(-s.block * p.unrolled // (LINE * self._parts()))
+        fetched = -(-p.unrolled * s.block // (LINE * self._parts()))  # by each of so many rounds of all parts
         steps = loop(s.lanes // p.unrolled)
         with loop(s.inner // s.lanes) as outer, steps as middle:
             at = (part * rounds + outer * (s.lanes // p.unrolled) + middle) * fetched

@@ -21,7 +21,7 @@ _UNIT_GAIN = MATRIX_UNIT.gain
 _TRANSFORM = {1: 0.0, 4: 4.4, 6: 11.0, 8: 18.0}  # cycles of a vector of channels on an axis, by the reach
 _MOVE = RATES.move
 _PARTS = (1, 2, 3, 4, 6, 8)  # of tiles that go together
-_FEW_PARTS = (1, 4)  # of kernels that sizes share: how many depends on sizes, and is known when one is compiled
+_SHARED_PARTS = 4  # of kernels that sizes share
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,11 @@ def _candidates(
     for tile in _sizes_of_tiles(shape.kernel):
         each = replace(shape, tile=tile)
         tiles = _tiles(each)
-        few = max(1, most // 2)
-        for rows in (few, most) if is_shared else range(few, most + 1):
-            for parts in _FEW_PARTS if is_shared else _PARTS:
+        if is_shared:
+            yield each, WinogradPlan(most, most * _SHARED_PARTS)
+            continue
+        for rows in range(max(1, most // 2), most + 1):
+            for parts in _PARTS:
                 if parts > 1 and rows * (parts - 1) >= tiles:
                     break
                 over_tiles = each.tiles is None or -(-tiles // (rows * parts)) >= machine.cores

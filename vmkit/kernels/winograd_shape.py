@@ -55,6 +55,18 @@ class WinogradShape:
     low: float | None = None
     high: float | None = None
 
+    def without_channels(self) -> WinogradShape:
+        """Return the shape of what convolutions have in common that differ in channels alone."""
+        return replace(self, inner=0, outer=0)
+
+    def without_sizes(self) -> WinogradShape:
+        """Return the shape of what convolutions have in common that differ in channels and sizes of images alone."""
+        return replace(self.without_channels(), batch=None, height=None, width=None)
+
+    def with_variables(self) -> WinogradShape:
+        """Return the shape :meth:`without_channels` with variables in their places, which a kernel is given."""
+        return replace(self, inner=tirx.Var("inner", "int64"), outer=tirx.Var("outer", "int64"))
+
     @property
     def reach(self) -> tuple[int, int]:
         """How many elements on each axis a tile depends on."""
@@ -72,14 +84,6 @@ class WinogradShape:
             return None
         down, across = self.made(self.height, self.width)
         return self.batch * -(-down // self.tile[0]) * -(-across // self.tile[1])
-
-    def without_sizes(self) -> WinogradShape:
-        """Return what shapes that differ in sizes alone have in common; channels are 0 in it."""
-        return replace(self, batch=None, height=None, width=None, inner=0, outer=0)
-
-    def with_variables(self) -> WinogradShape:
-        """Return the shape :meth:`without_sizes` with variables for channels, which a kernel is given."""
-        return replace(self, inner=tirx.Var("inner", "int64"), outer=tirx.Var("outer", "int64"))
 
     @overload
     def made(self, height: int, width: int) -> tuple[int, int]: ...
@@ -99,7 +103,7 @@ class WinogradPlan:
     ----------
     rows : int
         Tiles whose products are in registers at once.
-    count : int or None
+    count : int
         Tiles that go through all steps together; a multiple of `rows`.
     unrolled : int
         Steps of the products that are unrolled; a divisor of the lanes.

@@ -23,17 +23,21 @@ __all__ = ["channels_first"]
 
 _CONVOLUTIONS = {"nn.conv1d": ("NCW", "OIW"), "nn.conv2d": ("NCHW", "OIHW"), "nn.conv3d": ("NCDHW", "OIDHW")}
 _BESIDE = ("nn.bias_add",)  # what becomes of it works in any order as fast, as do operators of single elements
-_WORTH, _CLEARLY = 0.9, 0.6  # of the time with channels last, where turning round is much of that and where it is not
+_WORTH, _CLEARLY = 0.9, 0.75  # of the time with channels last, where turning round is much of that and where it is not
 _USUAL = 28  # a size that is known at run time only
 _READ = 2  # how far apart windows of a line may begin that are not gathered one by one
 
 # Cycles.
 _CALL = 2000  # of a kernel, beside what it does
-_TURNED, _TURNED_FAR = 1.5, 3.0  # of an element that is put into the other order, near and of a large tensor
-_PADDED = 0.5  # of an element of a padded copy
+_TURNED, _TURNED_FAR = 0.35, 3.0  # of an element that is put into the other order, near and of a large tensor
+_PADDED, _PADDED_NEAR = 0.5, 0.25  # of an element of a padded copy, and of one of a single channel
 _COPIED, _SPACED, _GATHERED = 1.0, 2.5, 1.5  # of a vector in a panel, one of every second element; of one element
+_SPACED_NEAR = 0.5  # of one of every second element in whole tiles of small windows, each over a single channel
+_VECTORS, _SMALL = 8, 9  # of a tile of one channel; steps of a window that are written out for it
+_HALF = 0.6  # of a vector, one of at most half as many elements
 _OVERHEAD = 1.2  # of a tile, by its multiplications
-_UNEVEN = 1.25  # of blocks of channels that are not all there
+_UNEVEN = 1.8  # of blocks of channels that are not all there
+_FEW, _MUCH = 4, 1.25  # channels below which a sum with channels last takes so much longer
 _WINOGRAD = 0.45  # of a sum's multiplications, those and the transforms of Winograd's tiles
 _TILE = (6, 2)  # channels and vectors of a usual tile
 _PACKED = 3 * _TILE[0]  # channels from which on panels are made
@@ -77,7 +81,7 @@ class _Part:
 
 def _parts(function: Function) -> list[_Part]:
     """Return the parts of a function that have convolutions."""
-    everything = post_order(function)
+    everything = list(post_order(function))
     nodes = [node for node in everything if _has_layouts(node)]
     numbers = {node: number for number, node in enumerate(nodes)}
     above = list(range(len(nodes)))
@@ -117,7 +121,7 @@ def _part(nodes: Sequence[RelayExpr], left: Collection[RelayExpr]) -> _Part:
 
 def _cycles_turned(sizes: Sequence[int], processor: Processor) -> float:
     """Return about how long it takes to turn tensors of some sizes round."""
-    near = processor.caches.half_of_second
+    near = 2 * processor.caches.second  # the next cache is near enough: elements are read and written in vectors
     return sum(_CALL + (_TURNED if 4 * size <= near else _TURNED_FAR) * size for size in sizes)
 
 
@@ -211,6 +215,10 @@ class _Layer:
         return self.inner * prod(self.window)
 
     @property
+    def is_depthwise(self) -> bool:
+        return self.groups > 1 and self.inner == self.outer == 1
+
+    @property
     def positions(self) -> int:
         return self.batch * prod(self.made)
 
@@ -219,12 +227,14 @@ class _Layer:
         lanes = processor.vectors.lanes
         if self.groups > 1:
             # Vectors have the channels of one group; of a depthwise convolution, those of several.
-            width = lanes if self.outer == 1 else next(n for n in (2 * lanes, lanes, 4, 2, 1) if self.outer % n == 0)
+            width = next(n for n in (2 * lanes, lanes, 4, 2, 1) if self.outer % n == 0)
+            if self.outer == 1:
+                width = lanes if self.groups % lanes == 0 else lanes // 2
             return _OVERHEAD * self.positions * self.groups * self.steps * self.outer / width
         filled = self.outer if self.outer % lanes == 0 else _UNEVEN * ceil(self.outer / lanes / 2) * lanes * 2
         is_even = all(n == 1 for n in (*self.strides, *self.dilation)) and prod(self.window) > 1
         is_winograd = is_even and self.inner % lanes == 0 and self.outer % lanes == 0 and max(self.window) <= 5
-        products = self.positions * self.steps * filled / lanes / 2
+        products = self.positions * self.steps * filled / lanes / 2 * (_MUCH if self.inner < _FEW else 1)
         if processor.matrix is not None:
             products /= processor.matrix.gain
         fetched = 4 * self.steps * self.outer / processor.rates.cold
@@ -245,8 +255,13 @@ class _Layer:
         tiles = ceil(self.outer / rows)
         # A step of a tile loads a vector for its channels, and an element for each of them.
         products = of_vector * max(self.outer / 2, (self.outer + tiles) / 2)
+        spaced = _SPACED
+        if self.is_depthwise:
+            products *= max(_HALF, width / lanes)
+            is_whole = prod(self.made) // line * ceil(line / width) % _VECTORS == 0
+            spaced = _SPACED_NEAR if is_whole and self.steps <= _SMALL else _SPACED
         is_packed = is_gathered or self.outer >= _PACKED
-        copy = {1: _COPIED, 2: _SPACED}.get(spacing, 0.0)
+        copy = {1: _COPIED, 2: spaced}.get(spacing, 0.0)
         if is_gathered:
             copied = _GATHERED * columns * self.steps * self.groups
         else:
@@ -254,5 +269,6 @@ class _Layer:
         weight = 4 * self.steps * self.outer * self.groups
         blocks = ceil(columns / (lanes * vectors)) if weight > processor.caches.half_of_second else 1
         fetched = weight * blocks / (processor.rates.cold if blocks == 1 else processor.rates.far)
-        padded = _PADDED * self.batch * self.inner * self.groups * prod(self.data) if self.is_padded else 0.0
+        of_padding = 0.0 if not self.is_padded else _PADDED_NEAR if self.is_depthwise else _PADDED
+        padded = of_padding * self.batch * self.inner * self.groups * prod(self.data)
         return _OVERHEAD * products + copied + fetched + padded

@@ -13,6 +13,7 @@ from .conv_layers import ConvLayer, Make, rewrite_layers
 __all__ = ["UsePackedGemm"]
 
 _LONG = 64  # elements of a window
+_PART = 4  # channels that what is left of a vector is a multiple of
 
 
 @relay_pass(opt_level=1)
@@ -25,8 +26,8 @@ def UsePackedGemm(lanes: int = 16, registers: int = 32, shares_kernels: bool = F
     Parameters
     ----------
     lanes, registers : int
-        How many float32 a vector of the target has, and how many vectors. Output channels that vectors do not divide
-        stay with the convolution.
+        How many float32 a vector of the target has, and how many vectors. Output channels that are no multiple of
+        four, or of which a vector would be mostly empty, stay with the convolution.
     shares_kernels : bool
         Whether convolutions that differ in sizes alone call one kernel, which is compiled once and is slower than
         kernels that know their sizes.
@@ -41,7 +42,7 @@ def UsePackedGemm(lanes: int = 16, registers: int = 32, shares_kernels: bool = F
 def _chosen(layer: ConvLayer, lanes: int, registers: int, shares_kernels: bool) -> Make | None:
     """Return what makes the operator for a layer, or None where there is no such product."""
     sizes, units = layer.sizes, layer.sizes["O"]
-    if units % lanes or lanes < 4 or 0 in layer.conv.checked_type.shape:
+    if units % _PART or 2 * units < lanes or lanes < _PART or 0 in layer.conv.checked_type.shape:
         return None
     is_plain = (sizes["H"], sizes["W"]) == (1, 1) and not any(layer.padding) and layer.is_everywhere
     if not is_plain and not _is_worth_windows(layer, lanes):

@@ -17,7 +17,7 @@ from tvm.runtime import Device, Tensor
 from .._tvm import tensor_view
 from ..bytecode.given_outputs import GIVEN_OUTPUT, with_given_outputs
 from ..errors import InputError
-from ..executable.executable import Executable, Parts
+from ..executable.executable import Executable
 from ..values.element_types import element_bytes
 from ..values.host_memory import ALIGNMENT
 from .calls import Entry, call_of
@@ -109,8 +109,7 @@ class GivenOutputs:
         program = with_given_outputs(executable.program, signature.name)
         if program is None:
             return None
-        parts = Parts(program, executable.libraries)
-        own = Executable(parts, None, executable.built_for, executable.info)
+        own = Executable(executable.with_program(program), None, executable.built_for, executable.info)
         instance = Instance(own, base.devices, memory_cfg, base.check_inputs, base.num_threads, base.limits)
         return GivenOutputs(entry, instance)
 

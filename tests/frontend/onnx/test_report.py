@@ -79,6 +79,14 @@ def test_what_is_no_model_is_an_error(tmp_path: Path) -> None:
         report(shapes={"z": [1]})
 
 
+@pytest.mark.parametrize("suffix", [".pt2", ".mlir", ".relay"])
+def test_what_is_compiled_but_not_checked(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"model{suffix}"
+    path.touch()
+    with pytest.raises(ModelError, match=r"vmkit\.compile takes this one"):
+        vmkit.check(path)
+
+
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(model([node("Relu", "x", "y")], {"x": ([1, 4], "float32")}, "y").SerializeToString())

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 
 from tests.relay.programs import assert_same, assert_table, compiled, type_error
 from vmkit import relay
 from vmkit.errors import VMError
 from vmkit.relay import var
+from vmkit.relay.op.stockham import rows_at_once
 
 
 def numbers(*shape: int, dtype: str = "float32") -> np.ndarray:
@@ -103,3 +105,9 @@ def test_unknown_lengths_that_do_not_fit_are_an_error_when_run() -> None:
 def test_wrong_arguments_say_what_is_wrong(build: Any, message: str) -> None:
     x = var("x", shape=(2, 64))
     assert type_error([x], build(x)) == message
+
+
+def test_few_rows_of_a_transform_share_no_vectors_with_rows_that_are_not_there() -> None:
+    counts = {1: 1, 2: 2, 3: 4, 5: 8, 16: 16, 100: 16, 0: 1}
+    assert {rows: rows_at_once(rows) for rows in counts} == counts
+    assert rows_at_once(tvm.tirx.Var("n", "int64")) == 16

@@ -150,6 +150,56 @@ def test_many_constants_are_folded_in_parts(monkeypatch: pytest.MonkeyPatch) -> 
     np.testing.assert_allclose(last.data.numpy(), np.tanh(x.T), rtol=1e-6)
 
 
+def test_what_a_part_leaves_is_not_looked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold_constant, "_PART_BYTES", 2000)
+    looked: list[int] = []
+    find = fold_constant._foldable
+    monkeypatch.setattr(fold_constant, "_foldable", lambda *args: looked.append(1) or find(*args))
+    x, given = np.linspace(-1, 1, 600, dtype="float32").reshape(30, 20), relay.var("given", shape=(20, 30))
+    fields = [relay.add(relay.transpose(relay.const(x + i)), given) for i in range(4)]
+    mod = tvm.IRModule({"main": relay.Function([given], relay.Tuple(fields))})
+    fold = fold_constant.FoldConstant(in_parts=True)
+    mod, runs = fold(mod), 1
+    while is_partly_folded(mod):
+        mod, runs = fold(mod), runs + 1
+    assert (runs, len(looked)) == (4, 1)
+    for i, field in enumerate(mod["main"].body.fields):
+        np.testing.assert_array_equal(field.args[0].data.numpy(), x.T + i)
+
+
+def test_what_programs_compute_is_folded_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fold_constant, "_PART_BYTES", 100)
+    monkeypatch.setattr(fold_constant, "_RUN_BYTES", 4000)
+    x = np.linspace(-1, 1, 600, dtype="float32").reshape(30, 20)
+    waves = [relay.tanh(relay.const(x + i)) for i in range(5)]
+    mod = tvm.IRModule(
+        {"main": relay.Function([], relay.Tuple([*waves, relay.split(relay.tanh(waves[0]), 2).tuple_value]))}
+    )
+    fold = fold_constant.FoldConstant(in_parts=True)
+    left: list[int] = []
+    while not left or is_partly_folded(mod):
+        assert len(left) < 9
+        mod = fold(mod)
+        left.append(sum(isinstance(n, relay.Call) for n in post_order(mod["main"])))
+    assert left == [5, 3, 0]
+    *values, parts = mod["main"].body.fields
+    for i, got in enumerate(values):
+        np.testing.assert_allclose(got.data.numpy(), np.tanh(x + i), rtol=1e-5)
+    for got, want in zip(parts.fields, np.split(np.tanh(np.tanh(x)), 2), strict=True):
+        np.testing.assert_allclose(got.data.numpy(), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_of_16_bits_are_widened_as_they_are(dtype: str) -> None:
+    every = np.arange(1 << 16, dtype="uint16").view("float16")
+    numbers = every[~np.isnan(every)]
+    cast = relay.cast(relay.const(numbers), dtype)
+    made, is_whole = with_known_values(relay.Tuple([cast]))
+    assert is_whole and made[cast].data.numpy().tobytes() == numbers.astype(dtype).tobytes()
+    # What is no number has bits that a processor changes.
+    assert with_known_values(relay.Tuple([relay.cast(relay.const(every), dtype)])) == ({}, True)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "bool"])
 def test_data_types_in_which_numpy_computes_otherwise_are_left(dtype: str) -> None:
     value = relay.cast(relay.const(np.ones(3, "float32")), dtype)

@@ -58,6 +58,19 @@ def test_where_a_tile_of_an_unknown_size_begins_is_computed_once() -> None:
     assert with_registers(tiled(7)).script().count("T.min(") == tiled(7).script().count("T.min(")  # a few constants
 
 
+def test_where_a_tile_begins_whose_elements_are_tested_is_computed_once() -> None:
+    x = te.placeholder((n, 5, 8), name="x")
+    k = te.reduce_axis((0, 5), "k")
+    within = te.compute((n, 8), lambda i, j: te.sum(tirx.if_then_else(i + k > 3, x[i, k, j], 0.0), k), name="total")
+    function = te.create_prim_func([x, te.compute((n, 8), lambda i, j: within[i, j] * 2, name="result")])
+    made = with_registers(tiled(n, function))
+    assert made.script().count("T.min(") == 1
+    for rows in (4, 6, 9):
+        data = np.random.default_rng(rows).standard_normal((rows, 5, 8)).astype("float32")
+        is_in = np.add.outer(np.arange(rows), np.arange(5)) > 3
+        np.testing.assert_allclose(called(made, [data], (rows, 8)), 2 * (data * is_in[..., None]).sum(1), 1e-5, 1e-5)
+
+
 def test_a_place_is_seen_where_another_buffer_of_the_kernel_is_read() -> None:
     x = te.placeholder((n, 8), name="x")
     stage = te.compute((n + 2, 8), lambda i, j: tirx.if_then_else(i < 1, 0.0, x[tirx.max(i - 2, 0), j]), name="stage")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 from ..._dataclasses import dataclass
 from ...errors import ModelError, UnsupportedOperatorError
 from ...relay.ir import TensorType, dims, type_text
-from ...relay.signature import relay_signatures
+from ...relay.signature import relax_signatures, relay_signatures
 from ...relay.transform.infer_pass import InferType
 from ...values.signature import Signature, TensorSpec
 from .check import all_nodes, node_name
@@ -27,6 +29,8 @@ __all__ = ["DataDependent", "Report", "check"]
 _SHOWN = 20
 # Bytes from which on a weight is left in the file. What steers an import is small, as scales are, or integers.
 _LARGE = 1 << 16
+# Suffixes of what is compiled and not checked.
+_OTHER_FORMS = frozenset({".pt2", ".mlir", ".relay"})
 _STEERING = frozenset({"int32", "int64", "uint32", "uint64", "bool"})
 
 
@@ -121,14 +125,14 @@ class Report:
 
 
 def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Report:
-    """Return what would become of an ONNX model, without compiling it.
+    """Return what would become of an ONNX model or a TFLite file, without compiling it.
 
     Parameters
     ----------
     model : path, onnx.ModelProto or bytes
         The model; the path is that of a file, or of a folder with one ONNX file.
     shapes : mapping, optional
-        Shapes of inputs by name, as for :func:`vmkit.compile`.
+        Shapes of inputs of an ONNX model by name, as for :func:`vmkit.compile`.
 
     Returns
     -------
@@ -138,7 +142,7 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
     Raises
     ------
     ModelError
-        For a file that is no ONNX model.
+        For a file that is neither, of forms too that :func:`vmkit.compile` takes beside these.
     InputError
         When `shapes` do not fit the model.
 
@@ -156,6 +160,14 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
     sizes that come from data: 1
       'where' (NonZero) gives Tensor[(2, ?), int64], by the values of 'x'
     """
+    if isinstance(model, str | os.PathLike) and (path := Path(model)).is_file():
+        if path.suffix == ".tflite":
+            return _of_tflite(path, shapes)
+        if path.suffix in _OTHER_FORMS:
+            raise ModelError(
+                f"{path.name}: vmkit.check reads ONNX and TFLite files; vmkit.compile takes this one, and says what of "
+                "it is not supported"
+            )
     loaded = read_model(sole_file(model))
     operators = Counter(_operator(n) for g in (loaded.model.graph, *loaded.model.functions) for n in all_nodes(g.node))
     opsets = {default_domain(o.domain): int(o.version) for o in loaded.model.opset_import}
@@ -175,6 +187,21 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
         problem.operators if isinstance(problem, UnsupportedOperatorError) else (),
         None if problem is None else str(problem),
     )
+
+
+def _of_tflite(path: Path, shapes: Mapping[str, Sequence[Any]] | None) -> Report:
+    """Return the report of a TFLite file, whose sizes are all in it."""
+    from ..tflite import VERSION, from_tflite, operators_of
+
+    if shapes is not None:
+        raise ModelError(f"{path.name}: shapes are for ONNX models; a TFLite file says its sizes itself")
+    operators = operators_of(path)
+    signature, problem = None, None
+    try:
+        signature = relax_signatures(from_tflite(path))["main"]
+    except ModelError as error:
+        problem = str(error)
+    return Report(path.name, {"TFLite": VERSION}, operators, signature, {}, (), (), problem)
 
 
 def _may_steer(weight: np.ndarray) -> bool:

@@ -38,6 +38,7 @@ from .sizes import bound, divided, even_tile, least
 
 __all__ = ["IntegerProduct"]
 
+_SHORT = 128  # groups of a sum
 _COPIED = 64  # numbers that are copied at once
 _MOST, _FEWER = 14, (10, 8, 4, 2, 1)  # positions that are summed up at once in vectors
 
@@ -174,8 +175,18 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
 
     def positions(self, here: Chunk, tile: Size, size: Size) -> Positions:
         wanted = self.keep(tile * size)
+        if _is_multiple(here.positions, size):
+            return Positions(wanted, wanted, size)
         begin = self.keep(least(wanted, here.positions - size))
         return Positions(begin, wanted, size - (wanted - begin))
+
+    def keeps_sums(self, here: Chunk, sizes: list[int]) -> bool:
+        # To store the sums and load them again takes a few cycles of each vector, which sums of many products hide.
+        w = self.window
+        is_short = w.groups * w.encoding.depth <= _SHORT * self.unit.group
+        is_whole = w.blocks == 1 or w.product.units % w.block == 0  # what asks for outputs does so once, not for each
+        has_registers = self.unit.registers >= 32 and not (self.has_tiles or w.encoding.is_depthwise)
+        return is_short and is_whole and has_registers and len(sizes) == 1 and _is_multiple(here.positions, sizes[0])
 
     def multiply(
         self,
@@ -231,6 +242,10 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
             return in_register(plan.offset(row, column) + within), weights
 
         return Again(word(integer(0), w.extras), group)
+
+
+def _is_multiple(positions: Size, size: Size) -> bool:
+    return isinstance(positions, int) and isinstance(size, int) and positions % size == 0
 
 
 def _in_one_axis(buffer: tirx.Buffer) -> tirx.Buffer:

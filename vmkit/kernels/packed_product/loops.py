@@ -153,6 +153,10 @@ class PackedProduct(ABC, Generic[P]):
     ) -> None:
         """Write the sums of some positions and a block of outputs, a row of a block for each position."""
 
+    def keeps_sums(self, here: Chunk, sizes: list[int]) -> bool:
+        """Say whether sums stay in registers until each of their positions is finished."""
+        return False
+
     # -- the loops
 
     def emit(self, finish: Finish) -> None:
@@ -198,7 +202,8 @@ class PackedProduct(ABC, Generic[P]):
                 start = self.keep(plan.start(here, group) + positions.begin * plan.step)
                 place = Place(here, positions, start, block)
                 self.multiply(plan, of_task, place, (sizes, size), sums)
-                with loop(positions.count) as row:
+                rows = T.unroll(sizes[0]) if self.keeps_sums(here, sizes) else loop(positions.count)
+                with rows as row:
                     self._finish_position(plan, place, group, row, sums, finish)
             if self.has_tiles:
                 release()

@@ -85,7 +85,12 @@ def least_value(size: Size) -> int:
 
 
 def unravel(at: Size, sizes: Sequence[Size]) -> list[Size]:
-    """Return the index in axes of some sizes of an element counted in the order of memory."""
+    """Return the index in axes of some sizes of an element counted in the order of memory.
+
+    An axis of 1 has no other index than 0, by which kernels find out that what lies along it is the same everywhere.
+    """
+    if sizes and is_same(sizes[0], 1):
+        return [as_expr(0), *unravel(at, sizes[1:])] if len(sizes) > 1 else [at]
     index: list[Size] = []
     for size in reversed(sizes[1:]):
         at, place = divided(at, size)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_PART = 4  # float32 of the shortest vector that a result ends in
+
 
 @attrs_node("relay.attrs.PackedGemmAttrs")
 class PackedGemmAttrs(Attrs):
@@ -78,8 +80,8 @@ class PackedGemm:
             raise TypeCheckError(
                 f"weight must have a known shape, its last axis a multiple of {attrs.lanes}: {filters}"
             )
-        if not (blocks - 1) * block < attrs.units <= blocks * block or attrs.units % attrs.lanes:
-            raise TypeCheckError(f"the weight {filters} is not of {attrs.units} units in vectors of {attrs.lanes}")
+        if not (blocks - 1) * block < attrs.units <= blocks * block or attrs.units % _PART:
+            raise TypeCheckError(f"the weight {filters} is not of {attrs.units} units, a multiple of {_PART}")
         window = prod(int(d) for d in attrs.kernel_size)
         if not source.shape or dims.equal(dims.product([source.shape[-1], window]), inner) is False:
             raise TypeCheckError(f"the last axis of {source} does not fit the weight {filters}")
@@ -118,8 +120,10 @@ class PackedGemm:
             high=attrs.a_max,
             window=window,
         )
-        if attrs.is_shared and what.rows is not None:
-            write = partial(shared_packed_gemm, what.without_sizes(), shared_plan(what, attrs.registers))
+        is_known = what.rows is not None
+        # Of windows over images of any size each row's address is in a register anyway, whatever the channels are.
+        if attrs.is_shared if is_known else window is not None:
+            write = partial(shared_packed_gemm, what.without_sizes(), shared_plan(what, attrs.registers), is_known)
         else:
             write = partial(packed_gemm, what, plan_packed_gemm(what, attrs.registers))
         return call_kernel(context, write, "packed_gemm", [data, weight, *added], result)

@@ -134,8 +134,13 @@ class Conv2DWinogradFused:
         # Steps of short vectors are short themselves, beside what each round of them takes.
         unrolled = 4 if attrs.lanes <= 8 else 2
         plan = WinogradPlan(attrs.rows, attrs.count, unrolled, attrs.is_parallel_over_tiles)
-        shared = partial(shared_winograd, what.without_sizes(), plan)
-        write = shared if attrs.is_shared else partial(winograd, what, plan)
+        if attrs.is_shared:
+            write = partial(shared_winograd, what.without_sizes(), plan)
+        elif what.tiles is None:
+            # Over images of unknown size one kernel is for any channels: it is hardly slower, and long to compile.
+            write = partial(shared_winograd, what.without_channels(), plan)
+        else:
+            write = partial(winograd, what, plan)
         return call_kernel(
             context,
             write,

@@ -168,8 +168,11 @@ class Cast:
 
     @staticmethod
     def on_arrays(attrs: CastAttrs, data: np.ndarray) -> np.ndarray | None:
-        # Not those of which processors or TVM have their own idea: floats too large for an integer, what is true.
+        # Not those of which processors or TVM have their own idea: floats too large for an integer, what is true, the
+        # bits of what is no number.
         is_rounded = data.dtype.kind == "f" and not attrs.dtype.startswith("float")
+        if data.dtype == "float16" and attrs.dtype in ("float32", "float64") and not np.isnan(data).any():
+            return data.astype(attrs.dtype)
         if not {data.dtype.name, attrs.dtype} <= EXACT or is_rounded:
             return None
         with np.errstate(over="ignore"):

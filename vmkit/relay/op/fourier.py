@@ -18,7 +18,7 @@ from .elementwise import require_tensor
 from .kernel import chosen, const, indexed, loops
 from .registry import OpPattern, operator
 from .shape import reshape_value
-from .stockham import ROWS, Stockham
+from .stockham import Stockham, rows_at_once, turns_of
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -98,17 +98,22 @@ class Fourier:
         x = reshape_value(context, data, [before, extent, after, numbers])
         results: list[Any] = [
             ([before, bins, after, parts], dtype),
-            ([wanted, 2], wide),
-            ([2, wanted, 2, ROWS], wide),
+            ([2, wanted, 2, rows_at_once(dims.mul(before, after))], wide),
             ([5], "int64"),
         ]
 
-        def body(outputs: list[tirx.Buffer], x: tirx.Buffer, given: list[tirx.Expr]) -> None:
-            is_cpu = context.device == int(tvm.cpu().dlpack_device_type())
-            kernel = Stockham(outputs, x, given[0], inverse=attrs.inverse, onesided=attrs.onesided, has_vectors=is_cpu)
-            kernel.write()
+        def turns(given: list[tirx.Expr]) -> list[te.Tensor]:
+            return turns_of(given[0], wide, inverse=attrs.inverse)
 
-        y = loops(context, results, body, x, [dims.as_expr(wanted)])[0]
+        def body(
+            outputs: list[tirx.Buffer], x: tirx.Buffer, re: tirx.Buffer, im: tirx.Buffer, given: list[tirx.Expr]
+        ) -> None:
+            ways = {"inverse": attrs.inverse, "onesided": attrs.onesided, "has_vectors": is_cpu}
+            Stockham(outputs, x, (re, im), given[0], **ways).write()
+
+        is_cpu, length = context.device == int(tvm.cpu().dlpack_device_type()), [dims.as_expr(wanted)]
+        re, im = context.fields(context.te(turns, length, name="turns"))
+        y = loops(context, results, body, x, re, im, length)[0]
         return reshape_value(context, y, result)
 
 

@@ -8,16 +8,38 @@ transformed at once, so that a vector holds the same element of each.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from tvm import tirx
+from tvm import te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from ..ir import dims
+from ..ir.types import Dim
 from .kernel import const, grid
 
-__all__ = ["ROWS", "Stockham"]
+__all__ = ["Stockham", "rows_at_once", "turns_of"]
 
-ROWS = 16  # transformed at once
+_ROWS = 16  # transformed at once
+
+
+def rows_at_once(rows: Dim) -> int:
+    """Return how many of so many rows to transform at once: of few, no more than there are, up to a power of two."""
+    known = dims.simplify(rows)
+    return min(_ROWS, 1 << max(known - 1, 0).bit_length()) if isinstance(known, int) else _ROWS
+
+
+def turns_of(length: tirx.Expr, dtype: str, *, inverse: bool) -> list[te.Tensor]:
+    """Return the parts of exp(i 2 pi k / length) for all k; of exp(-i 2 pi k / length) in the forward transform.
+
+    They are stages of a kernel of their own, in which rules make vectors.
+    """
+    step = tirx.const((2 if inverse else -2) * math.pi, "float64")
+
+    def turn(function: Callable[[tirx.Expr], tirx.Expr], k: tirx.Expr) -> tirx.Expr:
+        return function(k.astype("float64") * step / length.astype("float64")).astype(dtype)
+
+    return [te.compute([length], partial(turn, function), name="turns") for function in (tirx.cos, tirx.sin)]
 
 
 class Stockham:
@@ -26,9 +48,11 @@ class Stockham:
     Parameters
     ----------
     outputs : list of buffers
-        The result, the turns, the rows at work in two halves, and five integers.
+        The result, the rows at work in two halves, and five integers.
     x : buffer
         The signals: before the axis, along it, after it, the parts of a number.
+    turns : sequence of buffers
+        The parts of :func:`turns_of`.
     length : tirx.Expr
         How long a transformed signal is.
     inverse, onesided : bool
@@ -41,16 +65,19 @@ class Stockham:
         self,
         outputs: list[tirx.Buffer],
         x: tirx.Buffer,
+        turns: Sequence[tirx.Buffer],
         length: tirx.Expr,
         *,
         inverse: bool,
         onesided: bool,
         has_vectors: bool,
     ) -> None:
-        self.out, self.turns, self.work, self.state = outputs
+        self.out, self.work, self.state = outputs
+        self.turns = turns
         self.x, self.length, self.inverse = x, length, inverse
         self.wide = str(self.work.dtype)
-        self.lanes = T.vectorized if has_vectors else T.serial
+        self.rows = int(self.work.shape[-1])
+        self.lanes = T.vectorized if has_vectors and self.rows > 1 else T.serial
         self.mirrors = inverse and onesided
         # Neighbours of a real signal of even length are the parts of one number: half as many are transformed.
         real = dims.equal(x.shape[-1], 1) is True and not self.mirrors
@@ -60,11 +87,10 @@ class Stockham:
         self.is_real = real
 
     def write(self) -> None:
-        self._write_turns()
         rows = self.x.shape[0] * self.x.shape[2]
-        with grid([tirx.floordiv(rows + (ROWS - 1), const(ROWS))]) as (block,):
-            with grid([ROWS]) as (lane,):
-                self._read(tirx.min(block * ROWS + lane, rows - 1), lane)
+        with grid([tirx.floordiv(rows + (self.rows - 1), const(self.rows))]) as (block,):
+            with grid([self.rows]) as (lane,):
+                self._read(tirx.min(block * self.rows + lane, rows - 1), lane)
             # What is left of the points, the product of the factors done, and which half of `work` is current.
             self._set(self.points, const(1), const(0))
             with T.While(self.state[0] > 1):
@@ -72,20 +98,12 @@ class Stockham:
                 self._pass()
                 factor = T.bind(self.state[3])
                 self._set(tirx.floordiv(self.state[0], factor), self.state[1] * factor, 1 - self.state[2])
-            with grid([ROWS]) as (lane,), T.If(block * ROWS + lane < rows), T.Then():
-                self._give(block * ROWS + lane, lane)
+            with grid([self.rows]) as (lane,), T.If(block * self.rows + lane < rows), T.Then():
+                self._give(block * self.rows + lane, lane)
 
     def _set(self, *values: tirx.Expr) -> None:
         for at, value in enumerate(values):
             T.buffer_store(self.state, value, [const(at)])
-
-    def _write_turns(self) -> None:
-        """Write exp(i 2 pi k / length) for all k; exp(-i 2 pi k / length) in the forward transform."""
-        sign = 1 if self.inverse else -1
-        with grid([self.length]) as (k,):
-            angle = T.bind(k.astype("float64") * tirx.const(sign * 2 * math.pi, "float64") / self._count("float64"))
-            for part, function in enumerate((tirx.cos, tirx.sin)):
-                T.buffer_store(self.turns, function(angle).astype(self.wide), [k, const(part)])
 
     def _count(self, dtype: str) -> tirx.Expr:
         return self.length.astype(dtype)
@@ -135,7 +153,7 @@ class Stockham:
         half = tirx.const(0.5, self.wide)
         even = ((here[0] + there[0]) * half, (here[1] - there[1]) * half)
         odd = ((here[1] + there[1]) * half, (there[0] - here[0]) * half)
-        turned = _product(odd, (self.turns[k, const(0)], self.turns[k, const(1)]))
+        turned = _product(odd, (self.turns[0][k], self.turns[1][k]))
         both = _sum(even, turned)
         re, im = (tirx.Select(self.fold == 1, a, b) for a, b in zip(here, both, strict=True))
         return re, im
@@ -166,7 +184,7 @@ class Stockham:
     def _butterflies(self, factor: int, done: tirx.Expr, now: tirx.Expr, apart: tirx.Expr) -> None:
         with grid([apart, done]) as (p, q):
             turns = [self._turn(done * p * u) for u in range(1, factor)]
-            with self.lanes(0, ROWS) as lane:
+            with self.lanes(0, self.rows) as lane:
                 given = [self._value(now, q + done * (p + apart * v), lane) for v in range(factor)]
                 if factor == 2:
                     made = [_sum(*given), _difference(*given)]
@@ -190,7 +208,7 @@ class Stockham:
         with grid([apart, done, factor]) as (p, q, u):
             target = q + done * (p * factor + u)
             zero = tirx.const(0, self.wide)
-            with self.lanes(0, ROWS) as lane:
+            with self.lanes(0, self.rows) as lane:
                 self._keep(now, target, lane, (zero, zero))
             # How far the elements that are added are turned, modulo a full turn.
             T.buffer_store(self.state, tirx.floormod(done * u * p, self.points), [const(4)])
@@ -200,13 +218,13 @@ class Stockham:
                 turned = T.bind(self.state[4] + step)
                 beyond = tirx.Select(turned >= self.points, self.points, const(0))
                 T.buffer_store(self.state, turned - beyond, [const(4)])
-                with self.lanes(0, ROWS) as lane:
+                with self.lanes(0, self.rows) as lane:
                     added = _product(self._value(now, q + done * (p + apart * v), lane), turn)
                     self._keep(now, target, lane, _sum(self._value(1 - now, target, lane), added))
 
     def _turn(self, index: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
         at = T.bind(index * self.fold)
-        return T.bind(self.turns[at, const(0)]), T.bind(self.turns[at, const(1)])
+        return T.bind(self.turns[0][at]), T.bind(self.turns[1][at])
 
     def _value(self, half: tirx.Expr, index: tirx.Expr, lane: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
         return self.work[half, index, const(0), lane], self.work[half, index, const(1), lane]

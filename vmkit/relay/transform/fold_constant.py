@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from math import inf, prod
 from typing import Any
 
@@ -34,6 +34,7 @@ from ..ir import (
     rewrite,
     with_functions,
 )
+from ..ir.places import noted
 from ..op.attrs import Attrs
 from ..op.registry import entry
 from ..op.storage import is_stored_constant, stored_constant
@@ -55,9 +56,12 @@ _CONVOLUTIONS = frozenset(f"nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind
 _HALVES = ("float16", "bfloat16")
 
 
+# Says of a module what is left to the next run: expressions, or none where that is to look for them.
 _PARTLY_FOLDED = "vmkit.partly_folded"
 # Parts of what is folded: the least bytes of one, which small models are folded in, and how many there are at most.
 _PART_BYTES, _PARTS = 1 << 23, 8
+# The least bytes of a part that a program computes, which has to be compiled first.
+_RUN_BYTES = 1 << 26
 
 
 @relay_pass(opt_level=2)
@@ -92,7 +96,7 @@ def FoldConstantExpr(expr: RelayExpr, mod: tvm.IRModule, fold_qnn: bool = False)
 
 def is_partly_folded(mod: tvm.IRModule) -> bool:
     """Say whether the pass that folds in parts has left some of a module's constants to its next run."""
-    return mod.attrs is not None and bool(mod.attrs.get(_PARTLY_FOLDED))
+    return mod.attrs is not None and _PARTLY_FOLDED in mod.attrs
 
 
 def fold_constants(
@@ -112,21 +116,24 @@ def fold_constants(
     in_parts : bool
         Whether to leave some to the next call; see :func:`FoldConstant`.
     """
+    wanted: Sequence[RelayExpr] = ()
     if is_partly_folded(mod):
+        wanted = list(mod.attrs[_PARTLY_FOLDED])
         mod = mod.without_attr(_PARTLY_FOLDED)
-    is_settled = not any(map(_has_lets_or_choices, filter(is_changeable, mod.functions.values())))
+    is_settled = bool(wanted) or not any(map(_has_lets_or_choices, filter(is_changeable, mod.functions.values())))
     if not is_settled:
         mod = _on_functions(mod, decided)
         mod = _on_functions(mod, lambda function: without_lets(function, _constant_lets(function, fold_qnn)))
-    functions = [f for f in mod.functions.values() if is_changeable(f) and not f.attrs.get(DEVICE_PART)]
-    wanted = _foldable(functions, fold_qnn)
+    if not wanted:
+        functions = [f for f in mod.functions.values() if is_changeable(f) and not f.attrs.get(DEVICE_PART)]
+        wanted = _foldable(functions, fold_qnn)
     if not wanted:
         return mod
     tensors = {e: _tensors(e) for e in wanted}
     largest = inf
     if in_parts:
         largest = max(_PART_BYTES, sum(_bytes_of(e.checked_type) or 0 for e in wanted) // _PARTS)
-    values, is_whole = _evaluated([tensor for parts in tensors.values() for tensor in parts], evaluate, largest)
+    values, is_whole = _evaluated(tensors, evaluate, largest)
     known = {e: [values[part] for part in parts] for e, parts in tensors.items() if all(p in values for p in parts)}
     folded = {e: _folded(e.checked_type, parts) for e, parts in known.items()}
     # Where constants are of the types that were known, so is what is computed from them.
@@ -134,27 +141,54 @@ def fold_constants(
     mod = _on_functions(mod, lambda function: rewrite(function, folded, replace))
     if not is_settled:
         mod = _on_functions(mod, decided)
-    return mod if is_whole else mod.with_attr(_PARTLY_FOLDED, True)
+    if is_whole:
+        return mod
+    left = [e for e in wanted if e not in folded]
+    # What is left is the same nodes in the new module where it is computed from nothing that is a constant now.
+    is_same = is_settled and noted() is None and not any(node in folded for node in post_order(Tuple(left)))
+    return mod.with_attr(_PARTLY_FOLDED, left if is_same else [])
 
 
 def _evaluated(
-    tensors: Sequence[RelayExpr], evaluate: Evaluate, largest: float
+    groups: Mapping[RelayExpr, Sequence[RelayExpr]], evaluate: Evaluate, largest: float
 ) -> tuple[dict[RelayExpr, RelayExpr], bool]:
-    """Return the values of expressions of tensors, of equal expressions once, and whether these are all.
+    """Return the values of the tensors of expressions, of equal ones once, and whether these are all.
 
     What numpy does not compute as kernels do is computed in one run of a program, when numpy has computed all that it
-    does, `largest` bytes in one call of this.
+    does. In one call of this `largest` bytes are computed, and at least one expression's.
     """
-    wanted = without_common_subexpressions(Function([], Tuple(tensors))).body.fields
+    tensors = [tensor for group in groups.values() for tensor in group]
+    wanted = list(without_common_subexpressions(Function([], Tuple(tensors))).body.fields)
     made, is_whole = with_known_values(Tuple(list(dict.fromkeys(wanted))), largest)
     values: dict[RelayExpr, RelayExpr] = dict(made)
-    rest = list(dict.fromkeys(each for each in wanted if each not in values)) if is_whole else []
+    rest: list[RelayExpr] = []
+    if is_whole:
+        rest, is_whole = _next_run(groups, wanted, values, max(largest, _RUN_BYTES))
     if rest:
         mod = infer_module(tvm.IRModule({"main": Function([], rewrite(Tuple(rest), values))}))
         types = mod["main"].checked_type.ret_type.fields
         run = (stored_constant(value, ty.dtype) for value, ty in zip(evaluate(mod), types, strict=True))
         values.update(zip(rest, run, strict=True))
     return {each: values[one] for each, one in zip(tensors, wanted, strict=True) if one in values}, is_whole
+
+
+def _next_run(
+    groups: Mapping[RelayExpr, Sequence[RelayExpr]],
+    wanted: Sequence[RelayExpr],
+    values: Container[RelayExpr],
+    largest: float,
+) -> tuple[list[RelayExpr], bool]:
+    """Return what of the tensors of expressions, `wanted`, a program computes next, and whether that is the rest."""
+    rest: dict[RelayExpr, None] = {}
+    made, start = 0, 0
+    for expr, group in groups.items():
+        new = [e for e in wanted[start : start + len(group)] if e not in values and e not in rest]
+        start += len(group)
+        if new and made >= largest:
+            return list(rest), False
+        rest.update(dict.fromkeys(new))
+        made += (_bytes_of(expr.checked_type) or 0) if new else 0
+    return list(rest), True
 
 
 def _on_functions(mod: tvm.IRModule, change: Callable[[Function], Function]) -> tvm.IRModule:

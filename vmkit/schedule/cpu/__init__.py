@@ -54,6 +54,7 @@ from .scalars import with_scalars_first
 from .short_lines import with_short_lines
 from .squares import with_squares
 from .versions import by_size
+from .wide_angles import with_wide_angles
 from .widened_blocks import with_widened_blocks
 
 __all__ = ["RULES", "prepared", "schedule_kernels", "scheduled"]
@@ -130,7 +131,7 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D
             made = [many, *((least, version) for least, version in made if least < many[0])]
         function = by_size(plain.mod["main"], size, made)
     if processor_of(target).vectors.lanes >= _DIVIDING:
-        function = with_float_divisions(function)
+        function = with_wide_angles(with_float_divisions(function))
     return with_vector_math(with_scalars_first(function)).with_attrs({"tirx.is_scheduled": True, BY_RULE: True})
 
 

@@ -21,7 +21,7 @@ from tvm import s_tir, tirx
 from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
 from ..blocks import with_fields
-from ..expressions import is_choice, known, replaced
+from ..expressions import known, replaced
 from .tile_index import TileIndex, tile_index, variables_of
 
 __all__ = ["with_registers"]
@@ -171,7 +171,7 @@ def _starts(tiles: Sequence[_Tile], loops: set[tirx.Var], others: Sequence[tirx.
                 continue
             used = [var for term in index.begin for var in variables_of(term)]
             loop = next(each for each in reversed(tile.chain) if any(each.loop_var.same_as(var) for var in used))
-            if _has_tests(loop) or _accesses(loop, others):
+            if _accesses(loop, others):
                 continue
             if any(start.loop.same_as(loop) and _is_start(start, index) for start in starts):
                 continue
@@ -186,13 +186,6 @@ def _is_chosen(term: tirx.Expr, loops: set[tirx.Var]) -> bool:
     tvm_ffi.structural_walk(term, ((tirx.Min, tirx.Max, tirx.Select), choices.append))
     variables = variables_of(term)
     return bool(choices) and any(v in loops for v in variables) and any(v not in loops for v in variables)
-
-
-def _has_tests(loop: tirx.For) -> bool:
-    """Say whether elements are tested, which TVM proves most of from where a tile begins, and at what it ends."""
-    found: list[tvm.ir.Call] = []
-    tvm_ffi.structural_walk(loop, (tvm.ir.Call, lambda call: found.append(call) if is_choice(call) else None))
-    return bool(found)
 
 
 def _is_start(start: _Start, index: TileIndex) -> bool:

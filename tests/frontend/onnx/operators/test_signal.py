@@ -29,6 +29,14 @@ def test_a_transform_of_any_length_is_as_near_as_its_numbers_allow(length: int) 
     assert np.abs(complex_of(made) - expected).max() < 2e-6 * np.abs(expected).max()
 
 
+@pytest.mark.parametrize("shape", [(1, 48, 1), (2, 9, 2), (3, 64, 1), (5, 7, 1), (16, 12, 2), (17, 8, 1), (0, 8, 1)])
+def test_few_rows_are_transformed_together(shape: tuple[int, int, int]) -> None:
+    x = np.random.default_rng(0).normal(size=shape).astype("float32")
+    (made,) = Compiled(model([node("DFT", "x", "y", axis=1)], {"x": (shape, "float32")}, "y", opset=17))(x=x)
+    whole = x[..., 0] + (1j * x[..., 1] if shape[2] == 2 else 0)
+    np.testing.assert_allclose(made[..., 0] + 1j * made[..., 1], np.fft.fft(whole, axis=1), rtol=1e-4, atol=1e-4)
+
+
 def test_a_transform_reads_its_length_and_axis_at_run_time() -> None:
     nodes = [
         node("DFT", "z length axis", "whole"),

@@ -27,6 +27,11 @@ def test_padding_agrees_with_numpy(dim: Any) -> None:
         "by a value of the program": (nn.pad(x, WIDTHS, value), lambda x, v: np.pad(x, WIDTHS, constant_values=v)),
         "edge": (nn.pad(x, WIDTHS, pad_mode="edge"), lambda x, v: np.pad(x, WIDTHS, mode="edge")),
         "reflect": (nn.pad(x, WIDTHS, pad_mode="reflect"), lambda x, v: np.pad(x, WIDTHS, mode="reflect")),
+        "wrap": (nn.pad(x, WIDTHS, pad_mode="wrap"), lambda x, v: np.pad(x, WIDTHS, mode="wrap")),
+        "wrap, wider than the data": (
+            nn.pad(x, [[5, 0], [0, 7], [9, 9]], pad_mode="wrap"),
+            lambda x, v: np.pad(x, [[5, 0], [0, 7], [9, 9]], mode="wrap"),
+        ),
         "wider than the data": (
             nn.pad(x, [[5, 0], [0, 7], [9, 9]], pad_mode="reflect"),
             lambda x, v: np.pad(x, [[5, 0], [0, 7], [9, 9]], mode="reflect"),
@@ -42,7 +47,7 @@ def test_padding_agrees_with_numpy(dim: Any) -> None:
     assert_table([x, value], table, *[(numbers(*s), np.float32(7)) for s in sizes])
 
 
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
 def test_widths_may_be_read_at_run_time(mode: str) -> None:
     x, widths = var("x", shape=(Any_(), 3, Any_())), var("widths", shape=(3, 2), dtype="int64")
     run = compiled([x, widths], nn.pad(x, widths, pad_mode=mode))
@@ -75,8 +80,8 @@ def test_type_errors_say_what_does_not_fit() -> None:
     assert type_error([x], nn.pad(x, [[-2, -1], [0, 0]])) == (
         "pad_width -2 and -1 take away more than the 2 elements of axis 0"
     )
-    assert type_error([x], nn.pad(x, [[0, 0], [0, 0]], pad_mode="wrap")) == (
-        "pad_mode must be one of constant, edge, reflect, not 'wrap'"
+    assert type_error([x], nn.pad(x, [[0, 0], [0, 0]], pad_mode="mirror")) == (
+        "pad_mode must be one of constant, edge, reflect, wrap, not 'mirror'"
     )
     assert type_error([x, v], nn.pad(x, [[0, 0], [0, 0]], v)) == (
         "pad_value must be a scalar, or a vector of one element, not Tensor[(3), float32]"
@@ -95,7 +100,7 @@ def test_the_value_may_be_a_vector_of_one_element() -> None:
     assert_same(run(*arrays), (three, four, three, four))
 
 
-@pytest.mark.parametrize("mode", ["edge", "reflect"])
+@pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
 @pytest.mark.parametrize(
     "widths",
     [

@@ -8,7 +8,6 @@ from .... import relay
 from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, dims
 from ..context import Context
-from ..known import sizes
 from ..registry import converter
 from ..run_time_axes import as_vector, counted, pinned, shape_vector
 from ..typing import typed
@@ -69,8 +68,6 @@ def _padded_at_run_time(ctx: Context, x: Expr, pads: Expr, value: Expr, axes: Ex
         ends = relay.add(places, ctx.constant(rank, "int64"))
         nothing = ctx.constant([0] * (2 * rank), "int64")
         widths = relay.scatter_elements(nothing, relay.concatenate([places, ends], 0), widths, 0, "update")
-    if mode == "wrap":
-        return pinned(ctx, _wrapped_at_run_time(ctx, x, widths), untouched)
     pairs = relay.transpose(relay.reshape(widths, [2, rank]), [1, 0])
     return pinned(ctx, relay.nn.pad(x, pairs, value, mode), untouched)
 
@@ -83,45 +80,7 @@ def _padded(ctx: Context, x: Expr, widths: Sequence[Dim], value: Expr, mode: str
     pairs = list(zip(before, after, strict=True))
     if all(isinstance(w, int) and w == 0 for p in pairs for w in p):
         return x
-    if mode == "wrap":
-        return _wrapped(ctx, x, pairs)
     return relay.nn.pad(x, [list(p) for p in pairs], value, mode)
-
-
-def _wrapped(ctx: Context, x: Expr, pairs: Sequence[tuple[Dim, Dim]]) -> Expr:
-    """Return a tensor continued by its own elements from the other side."""
-    for axis, (before, after) in enumerate(pairs):
-        if isinstance(before, int) and isinstance(after, int) and before == after == 0:
-            continue
-        extent = ctx.shape(x)[axis]
-        if dims.is_any(extent):
-            length = relay.take(shape_vector(ctx, x), ctx.constant(axis, "int64"), axis=0)
-            x = _taken_around(ctx, x, axis, sizes(before), length, sizes(dims.add(before, after)))
-        else:
-            positions = ctx.positions(dims.add(extent, dims.add(before, after)), "int64")
-            x = _around(ctx, x, axis, positions, sizes(before), sizes(extent))
-    return x
-
-
-def _wrapped_at_run_time(ctx: Context, x: Expr, widths: Expr) -> Expr:
-    """Return a tensor continued by its own elements, by widths before and after all axes."""
-    rank = ctx.rank(x)
-    for axis in range(rank):
-        before, after = (relay.take(widths, ctx.constant(at, "int64"), axis=0) for at in (axis, rank + axis))
-        length = relay.take(shape_vector(ctx, x), ctx.constant(axis, "int64"), axis=0)
-        x = _taken_around(ctx, x, axis, before, length, relay.add(before, after))
-    return x
-
-
-def _taken_around(ctx: Context, x: Expr, axis: int, before: Expr, length: Expr, added: Expr) -> Expr:
-    zero, one = ctx.constant(0, "int64"), ctx.constant(1, "int64")
-    positions = relay.arange(zero, relay.maximum(relay.add(length, added), zero), one, "int64")
-    return _around(ctx, x, axis, positions, before, length)
-
-
-def _around(ctx: Context, x: Expr, axis: int, positions: Expr, before: Expr, length: Expr) -> Expr:
-    some = relay.maximum(length, ctx.constant(1, "int64"))
-    return relay.take(x, relay.floor_mod(relay.subtract(positions, before), some), axis=axis)
 
 
 @converter("CenterCropPad", since=18)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_MODES = ("constant", "edge", "reflect")
+_MODES = ("constant", "edge", "reflect", "wrap")
 _WIDEST = 1 << 60
 
 
@@ -36,7 +36,7 @@ class PadAttrs(Attrs):
     """Attributes of nn.pad and dyn.nn.pad."""
 
     pad_width: Nested = field(doc="Elements added before and behind each axis; taken away where negative.")
-    pad_mode: Str = field("constant", doc="What is added: constant, edge or reflect.")
+    pad_mode: Str = field("constant", doc="What is added: constant, edge, reflect or wrap.")
 
 
 @attrs_node("relay.attrs.MirrorPadAttrs")
@@ -161,7 +161,14 @@ def _symmetric(index: tirx.Expr, size: Dim, once: bool) -> tirx.Expr:
     return tirx.Select(index >= size, period - index, index)
 
 
-_MIRRORS = {"edge": _edge, "reflect": _reflect, "symmetric": _symmetric}
+def _wrap(index: tirx.Expr, size: Dim, once: bool) -> tirx.Expr:
+    """Go on with the elements at the other border; over and over where the padding is wider than the data."""
+    if not once:
+        return tirx.floormod(index, tirx.max(size, 1))
+    return tirx.Select(index < 0, index + size, tirx.Select(index >= size, index - size, index))
+
+
+_MIRRORS = {"edge": _edge, "reflect": _reflect, "symmetric": _symmetric, "wrap": _wrap}
 
 
 def _pad_value(value: relax.Expr) -> tuple[list[relax.Expr], Reader]:
@@ -207,7 +214,8 @@ def _lowered(
 class Pad:
     """The data with elements added on both sides of each axis.
 
-    pad_mode is "constant" (pad_value), "edge" (the border element) or "reflect" (mirrored at the border element).
+    pad_mode is "constant" (pad_value), "edge" (the border element), "reflect" (mirrored at the border element) or
+    "wrap" (the elements at the other border).
     Negative widths take elements away. A pad_width that is an expression is read at run time.
     """
 

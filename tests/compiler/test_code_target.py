@@ -1,0 +1,49 @@
+"""LLVM is given less time at level 1, and a target that says how hard it shall try is left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from tvm.target import Target
+
+import vmkit
+from vmkit import relay
+from vmkit.compiler.code_target import code_target
+from vmkit.target import canonical_target
+
+
+def level_of(target: Target) -> object:
+    return dict(target.export()).get("opt-level")
+
+
+@pytest.mark.parametrize(("level", "expected"), [(0, 2), (1, 2), (2, None), (3, None)])
+def test_llvm_has_a_level_of_its_own_below_the_default(level: int, expected: int | None) -> None:
+    with tvm.transform.PassContext(opt_level=level):
+        coded = code_target(canonical_target("native").primary)
+    assert level_of(coded) == expected
+    if coded.host is not None:
+        assert level_of(coded.host) == expected
+
+
+def test_what_a_target_says_of_llvm_holds() -> None:
+    with tvm.transform.PassContext(opt_level=1):
+        assert level_of(code_target(Target({"kind": "llvm", "opt-level": 3}))) == 3
+        assert "opt-level" not in dict(code_target(Target("c")).export())
+
+
+def test_results_and_what_is_said_of_the_target_are_those_of_other_levels(tmp_path: Path) -> None:
+    x = relay.var("x", shape=(relay.Any(), 9))
+    program = relay.Function([x], relay.nn.softmax(relay.sum(relay.exp(x), axis=[1], keepdims=True) + x))
+    made = {}
+    for level in (1, 2):
+        with tvm.transform.PassContext(opt_level=level):
+            executable = vmkit.compile(program, "native")
+        executable.export(tmp_path / "m.vmx")
+        made[level] = vmkit.load(tmp_path / "m.vmx")
+    assert str(made[1].target) == str(made[2].target)
+    data = np.random.default_rng(0).normal(size=(5, 9)).astype("float32")
+    first, second = (vmkit.VirtualMachine(each, "cpu").run(data).numpy() for each in made.values())
+    np.testing.assert_allclose(first, second, rtol=1e-5)
