@@ -18,6 +18,7 @@ from ..errors import CompileMemoryError, ModelError
 from ..executable.build_info import BuildInfo
 from ..executable.executable import Executable
 from ..relax.bounds import with_checked_bounds
+from ..relax.constant_transposes import with_transposed_constants
 from ..relay import transform
 from ..relay.ir import Function, places
 from ..relay.ir.lifetime import end_unused_nodes, nodes_end
@@ -181,7 +182,7 @@ def to_relax(
         module = mod.take()
         if params:
             module = relax.transform.BindParams("main", dict(params))(module)
-        module, messages = with_checked_bounds(module)
+        module, messages = with_checked_bounds(with_transposed_constants(module))
         return Lowered(module, messages, {}), relax_signatures(module), byoc.Linked()
     module = optimize_relay(mod, params, target, options)
     linked = byoc.link_functions(module, target)
