@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 import vmkit
-from tests.frontend.test_tflite import Sparse, model
 from vmkit.errors import ModelError, UnsupportedOperatorError
+
+pytest.importorskip("tflite", reason="tflite is not installed: pip install '.[tflite]'")
+
+from tests.frontend.test_tflite import Sparse, model
 
 ROWS = [("FULLY_CONNECTED", "FullyConnectedOptions", "x weight bias y")]
 X = np.random.default_rng(0).standard_normal((2, 4)).astype("float32")

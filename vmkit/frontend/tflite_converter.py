@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import tvm
 import tvm_ffi
-from tflite.TensorType import TensorType
 from tvm import relax
 from tvm.ir import GenericConst
 from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, get_tensor_name
@@ -29,7 +28,8 @@ _MOVES = (
 _VARIABLES = ("ASSIGN_VARIABLE", "READ_VARIABLE")
 # Operators that compute in floats by weights of 8 bits, which is how files are quantised without calibration.
 _BY_SMALL_WEIGHTS = frozenset({"BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
-_BYTES = (TensorType.INT8, TensorType.UINT8)
+# Of the file format's numbers for types, whose names are in a package that need not be there.
+_FLOAT32, _FLOAT16, _UINT8, _INT8 = 0, 1, 3, 9
 
 
 @dataclass
@@ -105,8 +105,7 @@ class Converter(OperatorConverter):
             op = self.subgraph.Operators(at)
             read, *weights = (int(index) for index in op.InputsAsNumpy()) if op.InputsLength() else (-1,)
             is_float = self.get_op_code_str(op) in _BY_SMALL_WEIGHTS and all(
-                index >= 0 and self.subgraph.Tensors(index).Type() == TensorType.FLOAT32
-                for index in (read, int(op.Outputs(0)))
+                index >= 0 and self.subgraph.Tensors(index).Type() == _FLOAT32 for index in (read, int(op.Outputs(0)))
             )
             (small if is_float else others).update(weights)
             others.add(read)
@@ -116,7 +115,7 @@ class Converter(OperatorConverter):
         tensor = self.subgraph.Tensors(index)
         scales = tensor.Quantization()
         is_stored = self.model.Buffers(tensor.Buffer()).DataLength() > 0
-        return is_stored and scales is not None and scales.ScaleLength() > 0 and tensor.Type() in _BYTES
+        return is_stored and scales is not None and scales.ScaleLength() > 0 and tensor.Type() in (_INT8, _UINT8)
 
     def _widen(self, tensor: Any) -> None:  # noqa: ANN401 - of TVM's importer
         """Let a quantised weight stand for a constant in float32."""
@@ -141,7 +140,7 @@ class Converter(OperatorConverter):
     def convert_dequantize(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
         """Convert DEQUANTIZE: TVM's own takes numbers of float16 for stored ones, which DENSIFY may have made."""
         (tensor,) = self.get_input_tensors(op)
-        if self.has_expr(tensor.tensor_idx) and tensor.tensor.Type() == TensorType.FLOAT16:
+        if self.has_expr(tensor.tensor_idx) and tensor.tensor.Type() == _FLOAT16:
             return relax.op.astype(self.get_expr(tensor.tensor_idx), "float32")
         return super().convert_dequantize(op)
 
