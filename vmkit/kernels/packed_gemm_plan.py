@@ -245,9 +245,9 @@ def _most_rows(shape: PackedGemmShape, registers: int) -> int:
 
 
 def _unrolled(shape: PackedGemmShape) -> int:
-    """Return how many steps of a sum are unrolled."""
+    """Return how many steps of a sum are unrolled: of unknown sizes fewer, for which loops stand several times."""
     run = shape.inner if shape.window is None else shape.window.run
-    return next(u for u in (2, 3, 5, 7, 1) if run % u == 0)
+    return next(u for u in ((2, 3, 5, 7, 1) if shape.rows is None else (4, 3, 5, 7, 2, 1)) if run % u == 0)
 
 
 def parts_at_run_time(shape: PackedGemmShape, rows: int) -> tirx.Expr:
