@@ -11,6 +11,7 @@ import tvm
 
 import vmkit
 from vmkit import optimize, relay
+from vmkit.optimize import store_integers
 from vmkit.relay.ir import post_order
 from vmkit.relay.op import build
 from vmkit.relay.transform import infer_module
@@ -113,3 +114,17 @@ def test_what_is_below_zero_times_a_number_below_zero_is_not_the_largest() -> No
     function = relay.Function([x], pool(rounded(x, 0, -SCALE)))
     assert ("nn.max_pool2d", "float32") in calls(function)
     assert_same(function, numbers())
+
+
+def test_a_long_chain_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[object] = []
+    find = store_integers.entry
+    monkeypatch.setattr(store_integers, "entry", lambda op: looked.append(op) or find(op))
+    x, y = relay.var("x", shape=(4,)), relay.var("y", shape=(4,))
+    chain = x
+    for _ in range(300):
+        chain = relay.add(chain, y)
+    mod = infer_module(tvm.IRModule({"main": relay.Function([x, y], chain)}))
+    made = store_integers.StoreIntegers()(mod)["main"]
+    assert sum(isinstance(node, relay.Call) for node in post_order(made)) == 300
+    assert len(looked) <= 4 * 300

@@ -9,20 +9,15 @@ import numpy as np
 from ..relay.ir import (
     Call,
     Constant,
-    Constructor,
     Expr,
-    Function,
-    GlobalVar,
     Op,
     RelayExpr,
-    Var,
     const,
     is_call,
-    rewrite,
 )
 from ..relay.op.registry import build
 from ..relay.op.saturation import integer_range
-from ..relay.transform.known_type import type_of, use_counts, with_type_of
+from ..relay.transform.known_type import rewrite_used, type_of
 from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .constants import number_of
@@ -51,26 +46,13 @@ def FoldOutputScales() -> ModuleTransform:
     multiplications. Limits that are no narrower than the data type's are left out, and a number that was quantised and
     is made float32 again at once never becomes an integer.
     """
-    return per_function(_folded)
+    return per_function(lambda function: rewrite_used(function, _folded))
 
 
-def _folded(function: Function) -> Function:
-    known = use_counts(function)
-    uses: dict[RelayExpr, int] = {}
-
-    def replace(node: RelayExpr, original: RelayExpr) -> RelayExpr:
-        if isinstance(node, Op | GlobalVar | Constructor | Constant | Var):
-            return node
-        made = with_type_of(node, original)
-        if is_call(made, _QUANTIZED):
-            made = _quantized(made, uses)
-        elif is_call(made, "cast"):
-            made = _rounded(made, uses)
-        type_of(made)
-        uses[made] = known.get(original, 0)
-        return made
-
-    return rewrite(function, {}, replace)
+def _folded(node: RelayExpr, uses: Uses) -> RelayExpr:
+    if is_call(node, _QUANTIZED):
+        return _quantized(node, uses)
+    return _rounded(node, uses) if is_call(node, "cast") else node
 
 
 def _quantized(node: Call, uses: Uses) -> RelayExpr:

@@ -22,7 +22,7 @@ from ..relay.ir import (
 )
 from ..relay.op.registry import build
 from ..relay.transform.known_type import type_of, with_type_of
-from ..relay.transform.pointwise import is_move
+from ..relay.transform.pointwise import MAX_POOLS, is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .constants import number_of
 
@@ -30,7 +30,6 @@ __all__ = ["ShiftIntegers"]
 
 _QUANTIZED, _SHIFT = "contrib_quantized", 128
 _WIDER = ("int16", "int32", "int64")
-_MAXIMA = ("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
 
 Users = dict[RelayExpr, list[RelayExpr]]
 
@@ -108,7 +107,7 @@ def _readers(integers: RelayExpr, users: Users) -> list[RelayExpr] | None:
 
 def _is_choice(node: RelayExpr) -> bool:
     """Say whether a node only has elements of its one operand."""
-    return (is_move(node) or is_call(node, *_MAXIMA)) and len(node.args) == 1
+    return (is_move(node) or is_call(node, *MAX_POOLS)) and len(node.args) == 1
 
 
 def _is_shift(wide: RelayExpr, users: Users) -> bool:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from ..relay.ir import (
     Call,
     Constant,
-    Constructor,
     Expr,
     Function,
-    GlobalVar,
     Op,
     RelayExpr,
-    Var,
     const,
     is_call,
-    rewrite,
 )
 from ..relay.op.registry import OpPattern, build, entry
-from ..relay.transform.known_type import type_of, use_counts, with_type_of
+from ..relay.transform.known_type import rewrite_used, type_of
+from ..relay.transform.pointwise import MAX_POOLS
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .constants import number_of
 
 __all__ = ["StoreIntegers"]
 
 _ROUNDED, _QUANTIZED = "contrib_rounded", "contrib_quantized"
-_MAXIMA = ("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
 # Integers of 16 bits times such a number, and less than one part in a million off, are these integers again.
 _LEAST, _MOST = 1e-30, 1e30
 _FUSED = (OpPattern.ELEMWISE, OpPattern.BROADCAST)
@@ -46,35 +42,42 @@ def StoreIntegers() -> ModuleTransform:
 
 
 def _stored(function: Function) -> Function:
-    known = use_counts(function)
-    uses: dict[RelayExpr, int] = {}
+    products: set[RelayExpr] = set()  # what the kernel of a product, or of what is like one, computes
 
-    def replace(node: RelayExpr, original: RelayExpr) -> RelayExpr:
-        if isinstance(node, Op | GlobalVar | Constructor | Constant | Var):
-            return node
-        made = _chosen(with_type_of(node, original), uses)
-        type_of(made)
-        uses[made] = known.get(original, 0)
+    def rule(node: RelayExpr, uses: Uses) -> RelayExpr:
+        made = _chosen(node, uses, products)
+        if _is_of_product(made, uses, products):
+            products.add(made)
         return made
 
-    return rewrite(function, {}, replace)
+    return rewrite_used(function, rule)
 
 
-def _chosen(node: RelayExpr, uses: Uses) -> RelayExpr:
+def _chosen(node: RelayExpr, uses: Uses, products: Container[RelayExpr]) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op)):
         return node
-    if node.op.name in _MAXIMA:
+    if node.op.name in MAX_POOLS:
         return _pooled(node, uses)
     if node.op.name == _QUANTIZED:
         return _quantized_again(node)
     if len(node.args) == 2 and entry(node.op).pattern == OpPattern.BROADCAST:
-        return _with_one_stored(node, uses)
+        return _with_one_stored(node, uses, products)
     return node
 
 
-def _with_one_stored(node: Call, uses: Uses) -> RelayExpr:
+def _is_of_product(node: RelayExpr, uses: Uses, products: Container[RelayExpr]) -> bool:
+    """Say whether a node is a product, or computed in the kernel of one."""
+    if not (isinstance(node, Call) and isinstance(node.op, Op)):
+        return False
+    pattern = entry(node.op).pattern
+    if pattern == OpPattern.OUT_ELEMWISE_FUSABLE:
+        return True
+    return pattern in _FUSED and any(arg in products and uses.get(arg) == 1 for arg in node.args)
+
+
+def _with_one_stored(node: Call, uses: Uses, products: Container[RelayExpr]) -> RelayExpr:
     """Return an operation of two numbers, one of which is stored as integers if both come from products."""
-    if not all(_has_product(arg, uses) for arg in node.args):
+    if not all(arg in products and uses.get(arg) == 1 for arg in node.args):
         return node
     for at, arg in enumerate(node.args):
         stored = _with_stored(arg, uses)
@@ -82,16 +85,6 @@ def _with_one_stored(node: Call, uses: Uses) -> RelayExpr:
             args = [stored if i == at else other for i, other in enumerate(node.args)]
             return Call(node.op, args, node.attrs, span=node.span)
     return node
-
-
-def _has_product(value: Expr, uses: Uses) -> bool:
-    """Say whether the kernel that computes a number that is used once computes a product, or what is like one."""
-    if not (isinstance(value, Call) and isinstance(value.op, Op)) or uses.get(value) != 1:
-        return False
-    pattern = entry(value.op).pattern
-    if pattern == OpPattern.OUT_ELEMWISE_FUSABLE:
-        return True
-    return pattern in _FUSED and any(_has_product(arg, uses) for arg in value.args)
 
 
 def _with_stored(value: Expr, uses: Uses) -> Expr | None:

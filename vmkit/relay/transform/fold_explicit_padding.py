@@ -10,6 +10,7 @@ from ..ir import Call, Constant, RelayExpr, is_call
 from ..op.nn.layout import Layout
 from .known_type import rewrite_typed
 from .layout_rules import with_attrs
+from .pointwise import MAX_POOLS
 from .registry import ModuleTransform, per_function, relay_pass
 
 __all__ = ["FoldExplicitPadding"]
@@ -17,7 +18,6 @@ __all__ = ["FoldExplicitPadding"]
 _SPATIAL = "DHW"
 _CONVOLUTIONS = ("nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.contrib_conv2d_NCHWc")
 _AVERAGES = ("nn.avg_pool1d", "nn.avg_pool2d", "nn.avg_pool3d")
-_MAXIMA = ("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
 
 
 @relay_pass(opt_level=0)
@@ -106,5 +106,5 @@ _FOLDS: Sequence[tuple[tuple[str, ...], Callable[[Call, Call], dict[str, bool] |
     (_CONVOLUTIONS, _convolution),
     (("qnn.conv2d",), _quantized_convolution),
     (_AVERAGES, _average),
-    (_MAXIMA, _maximum),
+    (MAX_POOLS, _maximum),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 from ..analysis.infer_type import call_type, infer_expr
@@ -26,7 +26,7 @@ from ..ir import (
     rewrite,
 )
 
-__all__ = ["rewrite_typed", "type_of", "use_counts", "with_type_of"]
+__all__ = ["rewrite_typed", "rewrite_used", "type_of", "use_counts", "with_type_of"]
 
 
 class _Typed:
@@ -100,6 +100,31 @@ def rewrite_typed(expr: RelayExpr, rule: Callable[[RelayExpr], RelayExpr]) -> Re
         return result
 
     return rewrite(expr, {}, replace)
+
+
+def rewrite_used(function: Function, rule: Callable[[RelayExpr, Mapping[RelayExpr, int]], RelayExpr]) -> Function:
+    """Return a typed function in which a rule has been applied to every node, its parts first, knowing their uses.
+
+    Parameters
+    ----------
+    function : Function
+    rule : callable
+        As that of :func:`rewrite_typed`; it takes as well how often the program uses what stands in the places of the
+        nodes so far. Nodes that the rule makes below those have no uses.
+    """
+    known = use_counts(function)
+    uses: dict[RelayExpr, int] = {}
+
+    def replace(node: RelayExpr, original: RelayExpr) -> RelayExpr:
+        if isinstance(node, Op | GlobalVar | Constructor | Constant | Var):
+            return node
+        result = rule(with_type_of(node, original), uses)
+        type_of(result)
+        uses[result] = known.get(original, 0)
+        return result
+
+    result: Function = rewrite(function, {}, replace)
+    return result
 
 
 def use_counts(expr: RelayExpr) -> dict[RelayExpr, int]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from ..ir import Call, Op, RelayExpr
 from ..op.registry import OpPattern, entry
 
-__all__ = ["is_broadcast", "is_move", "is_pointwise"]
+__all__ = ["MAX_POOLS", "is_broadcast", "is_move", "is_pointwise"]
+
+MAX_POOLS = ("nn.max_pool1d", "nn.max_pool2d", "nn.max_pool3d")
+"""Operators each element of whose result is one of the first operand's: the largest of a window."""
 
 
 def is_pointwise(expr: RelayExpr) -> bool:
