@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tvm
 from tvm import relax, tirx
 
 import vmkit
@@ -66,5 +67,15 @@ def test_a_program_without_any_stays_as_it_is() -> None:
     x = relax.Var("x", relax.TensorType((n, 8), "float32"))
     with builder.function("main", [x]):
         builder.emit_func_output(builder.emit(relax.op.permute_dims(x)))
+    mod = builder.get()
+    assert with_transposed_constants(mod).same_as(mod)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn"])
+def test_what_numpy_does_not_hold_is_left_to_the_run(dtype: str) -> None:
+    builder = relax.BlockBuilder()
+    with builder.function("main", []):
+        weight = relax.const(tvm.runtime.empty((2, 3), dtype))
+        builder.emit_func_output(builder.emit(relax.op.permute_dims(weight)))
     mod = builder.get()
     assert with_transposed_constants(mod).same_as(mod)

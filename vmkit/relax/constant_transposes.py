@@ -11,13 +11,11 @@ import tvm
 from tvm import ir, relax
 from tvm.runtime import Tensor
 
-from ..values.host_memory import to_cpu_tensor
+from ..values.host_memory import native_array, to_cpu_tensor
 from .aliases import is_call
 from .rewrite import on_bindings, on_functions, with_branches
 
 __all__ = ["with_transposed_constants"]
-
-_KINDS = "biuf"  # of data types that numpy and kernels hold alike; others are left to the run
 
 Made = dict[tuple[Tensor, tuple[int, ...]], ir.GenericConst]
 
@@ -42,10 +40,8 @@ def _transposed(binding: relax.Binding, made: Made) -> relax.Binding:
     if not isinstance(constant, ir.GenericConst) or constant.ty.vdevice is not None:
         return binding
     data = constant.value
-    if not isinstance(data, Tensor) or str(data.dtype) == "bfloat16" or data.device.type != "cpu":
-        return binding
-    array = np.from_dlpack(data)
-    if array.dtype.kind not in _KINDS:
+    array = native_array(data) if isinstance(data, Tensor) else None
+    if array is None:
         return binding
     axes = tuple(range(array.ndim))[::-1] if value.attrs.axes is None else tuple(map(int, value.attrs.axes))
     if (data, axes) not in made:

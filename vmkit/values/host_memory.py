@@ -24,6 +24,7 @@ __all__ = [
     "aligned_part",
     "as_array",
     "copied",
+    "native_array",
     "over_memory",
     "readable",
     "return_free_memory",
@@ -219,6 +220,19 @@ def as_array(tensor: Tensor) -> np.ndarray:
     if tensor.device.dlpack_device_type() == _CPU_TYPE and str(tensor.dtype) != "bfloat16":
         return np.from_dlpack(tensor)
     return tensor.numpy()
+
+
+def native_array(tensor: Tensor) -> np.ndarray | None:
+    """Return a tensor on the CPU as an array over its memory; None off it, and of what numpy does not hold alike.
+
+    Such as bfloat16 or numbers of 8 and 4 bits with a point.
+    """
+    try:
+        kind = np.dtype(str(tensor.dtype)).kind
+    except TypeError:
+        return None
+    is_here = tensor.device.dlpack_device_type() == _CPU_TYPE
+    return np.from_dlpack(tensor) if is_here and kind in "biuf" else None
 
 
 def return_free_memory() -> None:

@@ -13,16 +13,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...values.host_memory import to_cpu_tensor
+from ...values.host_memory import native_array, to_cpu_tensor
 from ..ir import Call, Constant, Op, RelayExpr, Tuple, TupleGetItem, children, post_order
 from ..op.registry import entry
 
 __all__ = ["with_known_values"]
 
 Value: TypeAlias = "np.ndarray | tuple[Value, ...]"
-
-# What numpy and kernels hold alike; others, such as bfloat16, are left to kernels.
-_KINDS = "biuf"
 
 
 def with_known_values(root: Tuple, most: float = inf) -> tuple[dict[RelayExpr, Constant], bool]:
@@ -91,7 +88,7 @@ def _bytes(value: Value | None) -> int:
 def _value(node: RelayExpr, operands: Sequence[Value | None]) -> Value | None:
     """Return the value of a node, given those of its operands; None where it is left to kernels."""
     if isinstance(node, Constant):
-        return _array(node)
+        return native_array(node.data)
     known: list[Any] = [each for each in operands if each is not None]
     if len(known) < len(operands):
         return None
@@ -105,10 +102,3 @@ def _value(node: RelayExpr, operands: Sequence[Value | None]) -> Value | None:
     on_arrays = entry(node.op).on_arrays
     value = None if on_arrays is None else on_arrays(node.attrs, *known)
     return None if value is None else np.asarray(value)  # numpy gives numbers for arrays without dimensions
-
-
-def _array(constant: Constant) -> np.ndarray | None:
-    if str(constant.data.dtype) == "bfloat16":
-        return None
-    array = np.from_dlpack(constant.data)
-    return array if array.dtype.kind in _KINDS else None
