@@ -9,11 +9,11 @@ from ..relay.ir import Expr
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .conv_layers import ConvLayer, Make, rewrite_layers
+from .ops.packed_gemm import SHORTEST
 
 __all__ = ["UsePackedGemm"]
 
 _LONG = 64  # elements of a window
-_PART = 4  # channels that what is left of a vector is a multiple of
 
 
 @relay_pass(opt_level=1)
@@ -42,7 +42,7 @@ def UsePackedGemm(lanes: int = 16, registers: int = 32, shares_kernels: bool = F
 def _chosen(layer: ConvLayer, lanes: int, registers: int, shares_kernels: bool) -> Make | None:
     """Return what makes the operator for a layer, or None where there is no such product."""
     sizes, units = layer.sizes, layer.sizes["O"]
-    if units % _PART or 2 * units < lanes or lanes < _PART or 0 in layer.conv.checked_type.shape:
+    if units % SHORTEST or 2 * units < lanes or lanes < SHORTEST or 0 in layer.conv.checked_type.shape:
         return None
     is_plain = (sizes["H"], sizes["W"]) == (1, 1) and not any(layer.padding) and layer.is_everywhere
     if not is_plain and not _is_worth_windows(layer, lanes):

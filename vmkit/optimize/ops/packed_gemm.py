@@ -23,9 +23,10 @@ from .kernel_calls import call_kernel
 if TYPE_CHECKING:
     from ...relay.lower.context import LowerContext
 
-__all__: list[str] = []
+__all__ = ["SHORTEST"]
 
-_PART = 4  # float32 of the shortest vector that a result ends in
+SHORTEST = 4
+"""How many float32 the shortest vector has that a result may end in."""
 
 
 @attrs_node("relay.attrs.PackedGemmAttrs")
@@ -80,8 +81,8 @@ class PackedGemm:
             raise TypeCheckError(
                 f"weight must have a known shape, its last axis a multiple of {attrs.lanes}: {filters}"
             )
-        if not (blocks - 1) * block < attrs.units <= blocks * block or attrs.units % _PART:
-            raise TypeCheckError(f"the weight {filters} is not of {attrs.units} units, a multiple of {_PART}")
+        if not (blocks - 1) * block < attrs.units <= blocks * block or attrs.units % SHORTEST:
+            raise TypeCheckError(f"the weight {filters} is not of {attrs.units} units, a multiple of {SHORTEST}")
         window = prod(int(d) for d in attrs.kernel_size)
         if not source.shape or dims.equal(dims.product([source.shape[-1], window]), inner) is False:
             raise TypeCheckError(f"the last axis of {source} does not fit the weight {filters}")
