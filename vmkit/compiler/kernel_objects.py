@@ -18,12 +18,11 @@ import tvm
 from tvm.target import Target
 
 from .._dataclasses import dataclass
-from .._tvm.running import load_library
 from ..cache import Key
 from ..cache.kernels import Kernels
 from ..errors import ExecutableError
 from ..executable.linker import linker_for
-from ..executable.objects import Objects, has_room
+from ..executable.objects import Objects, has_room, linked, loaded
 from ..executable.scratch import scratch_folder
 from ..relax.kernel_groups.parts import by_itself, is_part
 from ..relax.shape_pipeline import SHAPES
@@ -74,16 +73,12 @@ def linked_kernels(
         logger.info("cache: kernels are not kept, since no C compiler is there to link them")
         return None
     objects = _objects(_units(kernels, shapes), target, kept)
-    with scratch_folder() as folder:
-        for number, data in enumerate(objects):
-            (folder / f"{number}.o").write_bytes(data)
-        path = folder / "lib0.so"
-        try:
-            link(str(path), [str(folder / f"{number}.o") for number in range(len(objects))])
-        except RuntimeError as error:
-            logger.warning("cache: kernels are not kept, since they cannot be linked: %s", str(error).strip())
-            return None
-        return LinkedKernels(load_library(path), path.read_bytes())
+    try:
+        file = linked(objects, link)
+    except RuntimeError as error:
+        logger.warning("cache: kernels are not kept, since they cannot be linked: %s", str(error).strip())
+        return None
+    return LinkedKernels(loaded(file), file)
 
 
 def kernel_objects(

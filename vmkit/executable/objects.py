@@ -7,6 +7,7 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tvm.runtime
 
@@ -15,7 +16,7 @@ from ..errors import ExecutableError
 from .linker import Linker, linker_for
 from .scratch import scratch_folder
 
-__all__ = ["Objects", "has_room"]
+__all__ = ["Objects", "has_room", "linked", "loaded"]
 
 _ROOM = 1 << 30  # bytes with which any library can be written; LLVM ends the process where an object cannot be
 _FORMATS = ("o", "obj")
@@ -70,7 +71,7 @@ class Objects:
                     file = self.file()
                     if file is None:
                         return None
-                    self._library = _loaded(file)
+                    self._library = loaded(file)
                 except (ExecutableError, RuntimeError, OSError) as error:
                     logger.warning("kernels are built once more: %s", str(error).strip())
             return self._library
@@ -92,22 +93,34 @@ class Objects:
         with self._lock:
             if linker is None and self._file is not None:
                 return self._file
-            with scratch_folder() as folder:
-                path, files = folder / "lib0.so", [folder / f"{n}.{suffix}" for n in range(len(self._objects))]
-                for each, data in zip(files, self._objects, strict=True):
-                    each.write_bytes(data)
-                try:
-                    link(str(path), list(map(str, files)))
-                    made = path.read_bytes()
-                except (RuntimeError, OSError) as error:
-                    problem = f"the kernels cannot be linked for {self._triple}: {str(error).strip()}"
-                    raise ExecutableError(problem) from error
+            try:
+                made = linked(self._objects, link, suffix)
+            except (RuntimeError, OSError) as error:
+                problem = f"the kernels cannot be linked for {self._triple}: {str(error).strip()}"
+                raise ExecutableError(problem) from error
             if linker is None:
                 self._file = made
             return made
 
 
-def _loaded(file: bytes) -> tvm.runtime.Module:
+def linked(objects: Sequence[bytes], link: Callable[..., Any], suffix: str = _FORMATS[0]) -> bytes:
+    """Return the shared library that a linker makes of object files, whose names it is given with a suffix.
+
+    Raises
+    ------
+    RuntimeError, OSError
+        If it fails.
+    """
+    with scratch_folder() as folder:
+        path, files = folder / "lib0.so", [folder / f"{n}.{suffix}" for n in range(len(objects))]
+        for each, data in zip(files, objects, strict=True):
+            each.write_bytes(data)
+        link(str(path), list(map(str, files)))
+        return path.read_bytes()
+
+
+def loaded(file: bytes) -> tvm.runtime.Module:
+    """Return the module of a shared library."""
     with scratch_folder() as folder:
         path = folder / "lib0.so"
         path.write_bytes(file)
