@@ -76,6 +76,17 @@ def test_sizes(name: str, shape: tuple[int, ...]) -> None:
     assert_near(name, run(name, x, *[relay.Any() for _ in shape]), x)
 
 
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_cores_look_at_angles_of_their_own(name: str) -> None:
+    variable = relay.var("x", shape=(relay.Any(),), dtype="float64")
+    program = vmkit.compile(relay.Function([variable], relay.op.build(name, variable)), "native")
+    machine = vmkit.VirtualMachine(program, "cpu", num_threads=2)
+    x = np.random.default_rng(3).uniform(-9, 9, 100_000)
+    x[::700] = 1e12
+    for _ in range(20):
+        assert_near(name, machine.run(x).numpy(), x)
+
+
 def test_angles_that_are_computed_and_several_in_one_kernel() -> None:
     x = relay.var("x", shape=(relay.Any(), 130), dtype="float64")
     two = relay.const(2.0, "float64")
