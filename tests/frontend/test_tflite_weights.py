@@ -90,6 +90,7 @@ def test_a_sparse_weight_that_nothing_makes_dense(tmp_path: Path) -> None:
         ([4, ([0, 1, 1, 3, 4], [2, 3, 3, 1], "Uint8")], [0, 1], (), "not in order"),
         ([4, ([0, 1, 1, 3, 4], [2, 0, 3, -1], "Int32")], [0, 1], (), "not below 4"),
         ([4, ([0, 1, 1, 2, 3], [2, 0, 1], "Uint8")], [0, 1], (), "3 elements for 4"),
+        ([4, 4], [0, 1], (), "at least 16 places for 4 elements"),
         ([5, 4], [0, 1], (), "5 places where the tensor has 4"),
         ([4, 4], [0, 0], (), "levels"),
         ([4, 4, 4], [0, 1, 2], (), "levels"),
@@ -103,6 +104,12 @@ def test_a_sparsity_that_contradicts_itself(
 ) -> None:
     with pytest.raises(ModelError, match=said):
         result(tmp_path, ROWS, {"weight": Sparse((4, 4), NUMBERS, levels, order, blocks)})
+
+
+def test_a_sparsity_of_more_places_than_memory_has(tmp_path: Path) -> None:
+    weight = Sparse((1 << 30, 4), NUMBERS, [1 << 30, 4], [0, 1])
+    with pytest.raises(ModelError, match="at least 1073741824 places for 4 elements"):
+        result(tmp_path, ROWS, {"weight": weight})
 
 
 def test_scales_that_do_not_fit_are_refused() -> None:

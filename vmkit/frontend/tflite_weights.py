@@ -58,7 +58,7 @@ def dense(tensor: Any, values: np.ndarray) -> np.ndarray:  # noqa: ANN401 - of t
     if any(size < 1 or shape[axis] % size for axis, size in block.items()):
         raise ValueError(f"blocks of {[*block.values()]} in a tensor of shape {shape}")
     sizes = [shape[axis] // block[axis] for axis in range(len(shape))] + [block[axis] for axis in blocked]
-    places = _places(levels, [sizes[level] for level in order])
+    places = _places(levels, [sizes[level] for level in order], values.size)
     if len(places[0]) != values.size:
         raise ValueError(f"a sparsity of {len(places[0])} elements for {values.size}")
     at_level = dict(zip(order, places, strict=True))
@@ -74,14 +74,19 @@ def _numbers(length: int, read: Any) -> list[int]:  # noqa: ANN401 - of tflite, 
     return [int(number) for number in read()] if length else []
 
 
-def _places(levels: Sequence[Any], sizes: Sequence[int]) -> list[np.ndarray]:
-    """Return the place at each level of all elements, in the order in which the file has them."""
+def _places(levels: Sequence[Any], sizes: Sequence[int], elements: int) -> list[np.ndarray]:
+    """Return the place at each level of all of so many elements, in the order in which the file has them."""
+    # Places end as elements, or are parted by segments: more of them than both would only take memory.
+    listed = (_listed(level.ArraySegments(), level.ArraySegmentsType()) for level in levels if level.Format() != 0)
+    most = max([elements, *map(len, listed)])
     found = [np.zeros(1, "int64")]  # of a root above the first level
     for level, size in zip(levels, sizes, strict=True):
         count = len(found[0])
         if level.Format() == 0:
             if level.DenseSize() != size:
                 raise ValueError(f"a level of {level.DenseSize()} places where the tensor has {size}")
+            if count * size > most:
+                raise ValueError(f"a sparsity of at least {count * size} places for {elements} elements")
             below, place = np.full(count, size), np.tile(np.arange(size), count)
         else:
             ends = _listed(level.ArraySegments(), level.ArraySegmentsType())
