@@ -47,3 +47,15 @@ def test_results_and_what_is_said_of_the_target_are_those_of_other_levels(tmp_pa
     data = np.random.default_rng(0).normal(size=(5, 9)).astype("float32")
     first, second = (vmkit.VirtualMachine(each, "cpu").run(data).numpy() for each in made.values())
     np.testing.assert_allclose(first, second, rtol=1e-5)
+
+
+def test_a_profile_is_of_the_code_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = relay.var("x", shape=(64, 64))
+    program = relay.Function([x], relay.nn.softmax(relay.nn.dense(x, x)))
+    with tvm.transform.PassContext(opt_level=1):
+        executable = vmkit.compile(program, "native")
+    build, levels = tvm.tirx.build, list[object]()
+    monkeypatch.setattr(tvm.tirx, "build", lambda mod, to, *rest: levels.append(level_of(to)) or build(mod, to, *rest))
+    assert executable.profiling is not None and executable.profiling.marked is not None
+    executable.profiling.marked()
+    assert levels and set(levels) == {2}

@@ -23,6 +23,7 @@ from ..relay.ir.lifetime import nodes_end
 from ..target import canonical_target
 from ..values.tensors import as_tensors
 from .cached import opened, through_cache
+from .code_target import code_target
 from .garbage import old_objects_left_alone
 from .handed import Handed
 from .models import to_module
@@ -202,7 +203,8 @@ class VMCompiler:
         # Of a program for several devices only what runs on the first is timed kernel by kernel.
         target, kernels = program.target, program.code.kernels
         grouped = kernels if program.info.kernel_groups and not program.parts else None
-        marked = None if grouped is None else partial(link_marked, grouped, target)
+        # A profile is of the code that runs, whatever options are in force when it is made.
+        marked = None if grouped is None else partial(link_marked, grouped, code_target(target))
         hashes, functions = partial(kernel_hashes, kernels), partial(kernel_functions, kernels)
         profiling = ProfilingParts(marked, hashes, functions, program.code.nodes)
         self._executable = Executable(built, program.signatures, target, program.info, profiling=profiling)
