@@ -161,6 +161,14 @@ def test_a_result_that_may_have_no_size_stays_as_it_is() -> None:
     assert operators(function) == ["nn.conv2d_transpose"]
 
 
+@pytest.mark.parametrize(("inputs", "outputs"), [(0, 4), (4, 0)])
+def test_no_channels_stay_as_they_are(inputs: int, outputs: int) -> None:
+    data, weight = numbers(2, inputs, 4, 5), numbers(inputs, outputs, 3, 3)
+    x = relay.var("x", shape=data.shape)
+    machine = compiled(relay.Function([x], transposed(x, weight, {})))
+    np.testing.assert_array_equal(machine.run(data).numpy(), np.zeros((2, outputs, 6, 7)))
+
+
 def test_data_too_short_for_a_result_is_refused() -> None:
     n = tvm.tirx.Var("n", "int64")
     x, weight, attrs = relay.var("x", shape=(1, 4, n, 5)), numbers(4, 16, 3, 3), {"strides": [2, 2], "padding": [1] * 4}

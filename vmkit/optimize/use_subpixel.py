@@ -46,7 +46,7 @@ def _replaced(node: RelayExpr, lanes: int) -> RelayExpr:
     data, weight = node.args
     shapes = geometry.shapes(type_of(data).shape, type_of(weight).shape)
     sizes = [d for d in (shapes.first, shapes.second, *shapes.kernel) if isinstance(d, int)]
-    if len(sizes) != 2 + len(shapes.kernel):
+    if len(sizes) != 2 + len(shapes.kernel) or 0 in sizes:
         return node
     inputs, outputs, *kernel = sizes
     axes = _axes(geometry, kernel, shapes.sizes)

@@ -168,6 +168,26 @@ def test_functions_of_the_same_type_stay_apart() -> None:
     np.testing.assert_array_equal(second.numpy(), -numbers(2))
 
 
+def test_operators_of_no_elements_compute_nothing() -> None:
+    """A result of known sizes with a 0 among them is that: no operator divides by its sizes while it is lowered."""
+    image, rows = relay.var("image", shape=(2, 4, 0, 3)), relay.var("rows", shape=(0, 4))
+    weights = relay.const(np.ones(4, "float32"))
+    kernel = relay.const(np.ones((4, 3, 3, 3), "float32"))
+    results = [
+        relay.nn.instance_norm(image, weights, weights),
+        relay.nn.group_norm(image, weights, weights, num_groups=2),
+        relay.nn.layer_norm(rows, weights, weights),
+        relay.nn.softmax(rows),
+        relay.nn.conv2d_transpose(relay.nn.relu(image), kernel, channels=3, kernel_size=(3, 3), padding=(1, 1)),
+        relay.nn.dense(rows, relay.const(np.ones((5, 4), "float32"))),
+        relay.sum(rows, axis=0),
+    ]
+    function = relay.Function([image, rows], relay.Tuple(results))
+    found = machine(function).run(np.zeros((2, 4, 0, 3), "float32"), np.zeros((0, 4), "float32"))
+    assert [r.shape for r in found] == [(2, 4, 0, 3), (2, 4, 0, 3), (0, 4), (0, 4), (2, 3, 0, 3), (0, 5), (4,)]
+    assert found[-1].numpy().tolist() == [0, 0, 0, 0]
+
+
 def test_named_dimensions_are_one_symbol_in_relax() -> None:
     n = tvm.tirx.Var("n", "int64")
     x, y = relay.var("x", shape=(n, 4)), relay.var("y", shape=(n, 4))

@@ -18,7 +18,7 @@ from ..ir import DEVICE_PART
 from ..ir.adt import Constructor, Match, TypeData
 from ..ir.expr import Call, Constant, Function, If, Let, RelayExpr, Tuple, TupleGetItem, Var
 from ..ir.reference import RefCreate, RefRead, RefWrite
-from ..ir.types import FuncType, GlobalTypeVar, type_text
+from ..ir.types import FuncType, GlobalTypeVar, TensorType, type_text
 from ..op.registry import OpEntry, entry
 from .checks import RuntimeChecks
 from .context import LowerContext, Value, relax_type
@@ -124,8 +124,12 @@ class FunctionLowering:
     def visit_constant(self, constant: Constant) -> Value:
         if 0 in constant.data.shape:
             # TVM's VM does not load a constant without elements.
-            return self.context.emit(relax.op.zeros(relax.ShapeExpr(constant.data.shape), str(constant.data.dtype)))
+            return self.without_elements(list(constant.data.shape), str(constant.data.dtype))
         return relax.const(constant.data)
+
+    def without_elements(self, shape: list[int], dtype: str) -> Value:
+        """Return a tensor of known sizes of which one is 0."""
+        return self.context.emit(relax.op.zeros(relax.ShapeExpr(shape), dtype))
 
     def called_part(self, name: str, params: list[relax.Var]) -> Value:
         """Return what a part of the program gives that is compiled for another device."""
@@ -299,6 +303,10 @@ class FunctionLowering:
         context = self.context
         context.current, context.span = made, call.span
         context.types = [a.checked_type for a in call.args]
+        result = call.checked_type
+        if isinstance(result, TensorType) and all(isinstance(d, int) for d in result.shape) and 0 in result.shape:
+            # There is nothing to compute, and many an operator would divide by the sizes.
+            return self.without_elements(list(result.shape), str(result.dtype))
         try:
             if made.lower is not None:
                 return made.lower(context, call.attrs, *args)
