@@ -107,6 +107,20 @@ def test_other_activations() -> None:
     check(model(nodes, X, OUTPUTS["LSTM"], weights("LSTM")), {"x": array(4, 2, INPUT)})
 
 
+@pytest.mark.parametrize("direction", ["reverse", "bidirectional"])
+def test_rnn_has_a_name_for_two_directions_as_the_standard_writes_it_out(direction: str) -> None:
+    count = 2 if direction == "bidirectional" else 1
+    nodes = layer("RNN", direction=direction, activations=["Tanh", "Relu"])
+    check(model(nodes, X, OUTPUTS["RNN"], weights("RNN", count)), {"x": array(4, 2, INPUT)})
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("LSTM", 3), ("GRU", 2), ("RNN", 1)])
+def test_another_number_of_activations_names_the_node(kind: str, expected: int) -> None:
+    proto = model(layer(kind, activations=["Tanh"] * 5), X, OUTPUTS[kind], weights(kind))
+    with pytest.raises(ModelError, match=rf"{kind}.*activations are Tanh, .*; expected {expected} of them"):
+        Compiled(proto)
+
+
 def test_without_bias() -> None:
     check(model(layer("GRU", "x w r"), X, OUTPUTS["GRU"], weights("GRU")), {"x": array(4, 2, INPUT)})
 

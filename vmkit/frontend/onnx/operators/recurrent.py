@@ -94,6 +94,19 @@ class Recurrent(AttributeGroup):
         shape = [AnyDim() if isinstance(own, int) else d for own, d in zip(ctx.shape(weights), wanted, strict=True)]
         return typed(pinned(ctx, weights, shape))
 
+    def names(self, ctx: Context, cell: str) -> list[str]:
+        """Return the activations' names, those of each direction one after the other; ModelError for another number."""
+        usual = [*_ACTIVATIONS[cell]] * self.directions
+        if not self.activations:
+            return usual
+        # Two are the standard's default for RNN, and written out they stay two for one direction: it uses the first.
+        given = list(self.activations)
+        if cell == "rnn" and len(given) == 2:
+            given = given[: self.directions]
+        if len(given) != len(usual):
+            ctx.fail(f"activations are {', '.join(self.activations)}; expected {len(usual)} of them")
+        return given
+
     def check(self, ctx: Context, recurrence: Expr, axis: int = -1) -> int:
         """Return the hidden size, which an axis of the weights has.
 
@@ -139,9 +152,8 @@ def recurrent(
         initial = [None if s is None else typed(relay.transpose(s, [1, 0, 2])) for s in initial]
     batch, count = ctx.shape(x)[1], options.directions
     begins = [None if s is None else _of_batch(ctx, s, x, [count, batch, hidden]) for s in initial]
-    names = options.activations or [*_ACTIVATIONS[cell]] * count
-    functions = gate_activations(ctx, names, options.activation_alpha, options.activation_beta)
-    each = len(functions) // count
+    each = len(_ACTIVATIONS[cell])
+    functions = gate_activations(ctx, options.names(ctx, cell), options.activation_alpha, options.activation_beta)
     stacks, finals = [], []
     zeros = typed(_zeros(ctx, x, hidden))
     for index in range(count):
