@@ -74,6 +74,17 @@ def test_expand_to_the_shape_of_another_tensor() -> None:
     check_folded(nodes, {"bias": array(4)})
 
 
+def test_a_target_of_one_row_at_most_leaves_the_rows_as_they_are() -> None:
+    nodes = [
+        node("Slice", "b zero one zero", "row"),
+        node("Shape", "row", "shape"),
+        node("Expand", "a shape", "y"),
+    ]
+    constants = {"zero": np.array([0]), "one": np.array([1])}
+    proto = model(nodes, {"a": (["n", "l"], "float32"), "b": (["n", 1], "float32")}, "y", constants)
+    check(proto, *[{"a": array(n, 4), "b": array(n, 1)} for n in (3, 1, 0)])
+
+
 def test_constant_of_shape_and_range_over_sizes() -> None:
     nodes = [
         node("Shape", "x", "shape"),

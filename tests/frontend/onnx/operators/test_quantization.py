@@ -102,6 +102,12 @@ def test_a_tensor_is_quantised_to_its_own_range() -> None:
     agrees_exactly(proto, *({"x": x} for x in feeds))
 
 
+def test_the_scale_of_zeros_is_one_whether_they_are_known_or_not() -> None:
+    zeros = np.zeros((2, 3), "float32")
+    nodes = [node("DynamicQuantizeLinear", "x", "q s z"), node("DynamicQuantizeLinear", "known", "p t u")]
+    check(model(nodes, {"x": (["n", 3], "float32")}, "q s z p t u", {"known": zeros}), {"x": zeros})
+
+
 def test_products_of_integers_are_exact_for_every_form_of_zero_point() -> None:
     wide = integers(700, 5, dtype="int8")  # so many terms that float32 could not hold their sum
     assert EXACT < 255 * 700 * 255

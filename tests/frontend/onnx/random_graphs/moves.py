@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .graph import Graph, Value, template
+from .graph import Graph, Value, template, window_fits
 
 __all__: list[str] = []
 
@@ -217,23 +217,13 @@ def largest_few(g: Graph) -> None:
 
 @template
 def maximum_pool(g: Graph) -> None:
+    x = g.floats(4)
     window = g.choice([[2, 2], [3, 3], [3, 2], [1, 3]])
-    pads = g.choice(
-        [
-            [0, 0, 0, 0],
-            [1, 1, 1, 1] if min(window) > 1 else [0, 0, 0, 0],
-            [0, 0, 1, 1] if min(window) > 1 else [0, 1, 0, 1],
-        ]
-    )
-    g.add(
-        "MaxPool",
-        [g.floats(4)],
-        exact=True,
-        kernel_shape=window,
-        strides=g.choice([[1, 1], [2, 2], [2, 1]]),
-        pads=pads,
-        ceil_mode=g.integer(0, 1),
-    )
+    pads = g.choice([[0, 0, 0, 0], [int(n > 1) for n in (*window, *window)], [0, 0, int(window[0] > 1), 1]])
+    if not window_fits(x, window, pads):
+        return
+    strides = g.choice([[1, 1], [2, 2], [2, 1]])
+    g.add("MaxPool", [x], exact=True, kernel_shape=window, strides=strides, pads=pads, ceil_mode=g.integer(0, 1))
 
 
 @template

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto, helper
 
-from .graph import Graph, frequent, template
+from .graph import Graph, Value, frequent, template, window_fits
 
 __all__: list[str] = []
 
@@ -79,7 +79,7 @@ def convolution(g: Graph) -> None:
     _activated(g, y)
 
 
-def _activated(g: Graph, y: object) -> None:
+def _activated(g: Graph, y: Value) -> None:
     if g.chance(0.5):
         g.add(g.choice(["Relu", "LeakyRelu", "Sigmoid", "HardSwish"]), [y])
 
@@ -123,15 +123,12 @@ def mean_pool(g: Graph) -> None:
     if g.chance(0.3):
         g.add(g.choice(["GlobalAveragePool", "GlobalMaxPool"]), [g.floats(3, 4)])
         return
-    g.add(
-        "AveragePool",
-        [g.floats(4)],
-        kernel_shape=g.choice([[2, 2], [3, 3], [3, 2]]),
-        strides=g.choice([[1, 1], [2, 2]]),
-        pads=g.choice([[0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1]]),
-        count_include_pad=g.integer(0, 1),
-        ceil_mode=g.integer(0, 1),
-    )
+    x = g.floats(4)
+    window, pads = g.choice([[2, 2], [3, 3], [3, 2]]), g.choice([[0, 0, 0, 0], [1, 1, 1, 1], [0, 0, 1, 1]])
+    if not window_fits(x, window, pads):
+        return
+    flags = {"count_include_pad": g.integer(0, 1), "ceil_mode": g.integer(0, 1)}
+    g.add("AveragePool", [x], kernel_shape=window, strides=g.choice([[1, 1], [2, 2]]), pads=pads, **flags)
 
 
 @template

@@ -267,13 +267,15 @@ def _expanded_dim(own: Dim, wanted: Dim) -> Dim:
     """Return what a size and a wanted one broadcast to; ``Any`` where only a run tells it.
 
     A wanted size that is computed is taken to be no 1 unless the size is 1 too: such shapes are those of other tensors.
+    One that is 1 at most, as of a slice of one row, is not.
     """
     if isinstance(wanted, int):
         return own if wanted == 1 else wanted
     if isinstance(own, int):
         return wanted if own == 1 else own
     is_same = dims.equal(own, wanted) or dims.absorbs(wanted, own)
-    is_clear = is_same or dims.at_least(wanted, 2) or not isinstance(wanted, ir.Var)
+    may_be_one = isinstance(wanted, ir.Var) or dims.at_least(1, wanted)
+    is_clear = is_same or dims.at_least(wanted, 2) or not may_be_one
     return wanted if is_clear and not dims.is_any(own) else AnyDim()
 
 
