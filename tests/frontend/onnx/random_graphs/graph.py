@@ -72,7 +72,10 @@ def frequent(function: Template) -> Template:
 
 
 def window_fits(value: Value, window: Sequence[int], pads: Sequence[int]) -> bool:
-    """Say whether a window fits on a value's last axes at each size; of one that does not, runtimes differ in the rest."""
+    """Say whether a window fits on the last axes at each size.
+
+    Of one that does not, onnxruntime computes what lies on the axis where the stride is larger than what is missing.
+    """
     return all(
         size + before + after >= length
         for array in value.arrays
