@@ -1,4 +1,4 @@
-"""Operators that compute with sizes, of tensors whose sizes only the run knows: they are reshaped to what inputs say."""
+"""Operators that compute with sizes, given tensors whose sizes only the run knows: reshaped to what inputs say."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from ...relay.ir import Call, Expr, Function, FuncType, TensorType, Tuple, Tuple
 from .capture import Capture, outward, own_symbols, sizes_carrier, symbols_of
 from .capture import parameter as parameter_of
 from .context import Context
+from .outcome import Fork
 from .registry import Converter
 from .typing import typed
 
@@ -57,13 +58,16 @@ def with_named_sizes(ctx: Context, values: Mapping[str, Expr | None], body: Body
     return [typed(TupleGetItem(call, i)) for i in range(len(results))]
 
 
-def applied(converter: Converter, ctx: Context, inputs: Sequence[Expr | None], keywords: Mapping[str, Any]) -> Any:
+def applied(
+    converter: Converter, ctx: Context, inputs: Sequence[Expr | None], keywords: Mapping[str, Any]
+) -> Expr | Sequence[Expr | None] | Fork:
     """Return what a converter gives for inputs, the sizes of which have names if it asks for that."""
     if not converter.named_sizes:
-        return converter.function(ctx, *inputs, **keywords)
+        made: Expr | Sequence[Expr | None] | Fork = converter.function(ctx, *inputs, **keywords)
+        return made
 
     def body(ctx: Context, given: Mapping[str, Expr | None]) -> list[Expr]:
-        results = converter.function(ctx, *given.values(), **keywords)
+        results: Expr | list[Expr] = converter.function(ctx, *given.values(), **keywords)
         return [results] if isinstance(results, Expr) else results
 
     return with_named_sizes(ctx, {f"{converter.op_type.lower()}_{i}": v for i, v in enumerate(inputs)}, body)
