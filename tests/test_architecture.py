@@ -37,7 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 )
 # The rooms inside relay, in the same way.
 RELAY_LAYERS: tuple[tuple[str, ...], ...] = (
-    ("diagnostics", "ir"),
+    ("diagnostics", "ir", "pass_options"),
     ("bind", "op", "params", "pattern_functor", "recurrent_loop", "signature", "type_functor"),
     ("analysis", "build_module", "expr_functor", "image", "json", "nn", "random", "vision"),
     ("scope_builder", "text"),

@@ -18,6 +18,9 @@ for _rows, _inner, _columns in ((1, 768, 3072), (8, 512, 512), (64, 64, 64), (12
     )
     _bytes = integers(_inner, _columns, low=-128, high=128, dtype="int8")
     case("MatMulInteger", integers(_rows, _inner, high=256, dtype="uint8"), label=_label, constants={1: _bytes})
+for _rows, _inner, _columns in ((1, 256, 50257), (8, 120, 6625)):
+    _label = f"of a vocabulary, {_rows}x{_inner}x{_columns}"
+    case("MatMul", floats(_rows, _inner), label=_label, constants={1: floats(_inner, _columns)})
 for _rows, _inner, _columns in ((1, 768, 768), (8, 512, 512), (128, 256, 128), (65, 63, 33)):
     _label = f"of two inputs, {_rows}x{_inner}x{_columns}"
     _factors = [integers(*_shape, high=256, dtype="uint8") for _shape in ((_rows, _inner), (_inner, _columns))]
@@ -57,6 +60,14 @@ for _in, _out, _kernel, _stride, _size, _groups in (
         strides=[_stride, _stride],
         group=_groups,
     )
+case(
+    "Conv",
+    floats(1, 64, 64, 64),
+    label="3x3 that reaches over 25, 64 to 128 of 64x64",
+    constants={1: floats(128, 64, 3, 3), 2: floats(128)},
+    dilations=[12, 12],
+    pads=[12] * 4,
+)
 for _in, _out, _kernel, _size in ((1, 64, 10, 16000), (64, 64, 3, 512), (128, 128, 1, 512)):
     _weight = {1: floats(_out, _in, _kernel)}
     case("Conv", floats(1, _in, _size), label=f"{_kernel}, {_in} to {_out} of {_size}", constants=_weight)

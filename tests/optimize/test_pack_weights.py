@@ -154,7 +154,16 @@ def test_channels_that_the_blocks_cannot_be_filled_from_are_a_type_error() -> No
 
 @pytest.mark.parametrize(
     ("units", "layout", "blocks"),
-    [(20, "NC16n", 2), (12, "NC16n", 1), (72, "NC16n", 5), (200, "NC8n", 25), (48, "NC16n", 3), (8, "NC8n", 1)],
+    [
+        (20, "NC16n", 2),
+        (12, "NC16n", 1),
+        (72, "NC16n", 5),
+        (200, "NC8n", 25),
+        (48, "NC16n", 3),
+        (8, "NC8n", 1),
+        (257, "NC16n", 17),
+        (1001, "NC16n", 63),
+    ],
 )
 def test_the_last_block_of_units_is_filled_where_blocks_go_together(units: int, layout: str, blocks: int) -> None:
     (call,) = dense_calls(packed(dense(units, 3, 7), 16))
@@ -167,7 +176,7 @@ def test_the_last_block_of_units_is_filled_where_blocks_go_together(units: int, 
 
 
 @pytest.mark.parametrize("target", ["native", "llvm -mcpu=x86-64-v3 -num-cores=2"])
-@pytest.mark.parametrize("units", [12, 20, 72])
+@pytest.mark.parametrize("units", [12, 20, 72, 257, 302])
 def test_dense_layers_with_filled_blocks_keep_their_values(units: int, target: str) -> None:
     for shape, sizes in (
         ((7,), ((7,),)),

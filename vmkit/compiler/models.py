@@ -49,7 +49,7 @@ def _load_file(path: Path, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[
         raise ModelError(f"{path}: there is no such file{suggest(path.name, [p.name for p in beside])}")
     if path.suffix == ".onnx":
         return _from_onnx(str(path), shapes)
-    if path.suffix != ".vmx":
+    if path.suffix not in (".tflite", ".vmx"):
         _refuse(shapes)
     match path.suffix:
         case ".relay" | ".txt":
@@ -65,7 +65,7 @@ def _load_file(path: Path, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[
         case ".tflite":
             from ..frontend.tflite import from_tflite
 
-            return from_tflite(path), {}
+            return from_tflite(path, shapes), {}
         case ".mlir":
             from ..frontend.stablehlo import from_stablehlo
 
@@ -86,7 +86,7 @@ def _load_file(path: Path, shapes: Mapping[str, Sequence[Any]] | None) -> tuple[
 
 def _refuse(shapes: Mapping[str, Sequence[Any]] | None) -> None:
     if shapes is not None:
-        raise ModelError("shapes are for ONNX models; a module declares the shapes of its parameters itself")
+        raise ModelError("shapes are for ONNX and TFLite models; a module declares the shapes of its parameters itself")
 
 
 def is_read_onnx(model: Any) -> bool:

@@ -17,7 +17,7 @@ from tvm.ir.instrument import PassInstrument, PassTimingInstrument
 from .._dataclasses import dataclass
 from .._tvm import PASSENGER_OPTION
 from ..errors import OptionError, suggest
-from ..relay.transform.pass_options import RELAY_OPTIONS, packed_options, unpacked_options
+from ..relay.pass_options import RELAY_OPTIONS, packed_options, unpacked_options
 from .pass_names import RELAY_ONLY, known_passes, todays_name
 
 __all__ = ["CompilerOptions", "PassContext", "check_context", "checked_options", "current_options", "list_configs"]

@@ -45,7 +45,7 @@ from ..relax.size_names import name_sizes
 from ..relax.storage import own_storage_of_branches
 from ..relax.symbols import with_prefix
 from ..relax.views import copies_of_given_values, legalizations, views_of_reshapes
-from ..relay.transform.pass_options import FILL_SPAN
+from ..relay.pass_options import FILL_SPAN
 from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
 from ..target.llvm import operating_system

@@ -24,10 +24,10 @@ from ..relay.ir import Function, places
 from ..relay.ir.lifetime import end_unused_nodes, nodes_end
 from ..relay.lower import Lowered, lower_module
 from ..relay.params import bind_params
+from ..relay.pass_options import FILL_SPAN
 from ..relay.signature import relax_signatures, relay_signatures
 from ..relay.transform.fold_constant import is_partly_folded
 from ..relay.transform.kept_places import with_kept_places
-from ..relay.transform.pass_options import FILL_SPAN
 from ..runtime.machine import VirtualMachine
 from ..stack import on_deep_stack
 from ..target import TargetPlan, canonical_target

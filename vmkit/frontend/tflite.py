@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import tvm
 
-from ..errors import ModelError, UnsupportedOperatorError
+from ..errors import InputError, ModelError, UnsupportedOperatorError
 from .packages import needed
+from .tflite_sizes import resized, stand_ins
 
 __all__ = ["VERSION", "from_tflite", "operators_of"]
 
@@ -21,11 +23,18 @@ VERSION = 3
 _IDENTIFIER = f"TFL{VERSION}".encode()
 
 
-def from_tflite(path: Path) -> tvm.IRModule:
+def from_tflite(path: Path, shapes: Mapping[str, Sequence[Any]] | None = None) -> tvm.IRModule:
     """Return the Relax module of a TFLite file, its weights constants.
 
     Variables that the model changes are inputs behind its own, and what becomes of them results behind its own, in one
     order; then the function ``initial_state`` gives their first values.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    shapes : mapping, optional
+        The shapes of inputs, in numbers, whose sizes in the file stand for others.
 
     Raises
     ------
@@ -33,16 +42,26 @@ def from_tflite(path: Path) -> tvm.IRModule:
         For a file that is no TFLite model.
     UnsupportedOperatorError
         When TVM's importer cannot convert it, with what it says.
+    InputError
+        When `shapes` do not fit the model.
     UnavailableError
         Where the package ``tflite`` is not installed.
     """
     model = _read(path)
+    hint = ""
     try:
-        return _imported(model)
+        sizes = {} if shapes is None else resized(model.Subgraphs(0), path.name, shapes)
+        hint = stand_ins(model.Subgraphs(0), sizes)
+        return _imported(model, sizes)
+    except InputError:
+        raise
     except NotImplementedError as error:
-        raise UnsupportedOperatorError(f"{path.name}: TVM's importer cannot convert it: {error}") from error
+        raise UnsupportedOperatorError(f"{path.name}: TVM's importer cannot convert it: {error}{hint}") from error
+    except ModelError as error:
+        raise ModelError(f"{path.name}: {error}{hint}") from error
     except Exception as error:
-        raise ModelError(f"{path.name}: TVM's importer fails at it: {type(error).__name__}: {error}") from error
+        reason = f"{type(error).__name__}: {error}"
+        raise ModelError(f"{path.name}: TVM's importer fails at it: {reason}{hint}") from error
 
 
 def operators_of(path: Path) -> dict[str, int]:
@@ -82,7 +101,7 @@ def _read(path: Path) -> Any:  # noqa: ANN401 - of tflite
         raise ModelError(f"{path.name} is no TFLite model, or a truncated one: {error}") from error
 
 
-def _imported(model: Any) -> tvm.IRModule:  # noqa: ANN401 - of tflite
+def _imported(model: Any, sizes: Mapping[int, Sequence[int]]) -> tvm.IRModule:  # noqa: ANN401 - of tflite
     from tvm import relax
     from tvm.relax.frontend.tflite.tflite_frontend import ExprTable
 
@@ -91,7 +110,7 @@ def _imported(model: Any) -> tvm.IRModule:  # noqa: ANN401 - of tflite
     graph, builder = model.Subgraphs(0), relax.BlockBuilder()
     with builder.function("main"):
         with builder.dataflow():
-            converter = Converter(model, graph, ExprTable(), builder)
+            converter = Converter(model, graph, ExprTable(), builder, sizes=sizes)
             inputs = [converter.input_of(int(graph.Inputs(k))) for k in range(graph.InputsLength())]
             converter.check_unsupported_ops()
             converter.convert_op_to_relax()

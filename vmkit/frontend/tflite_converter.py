@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,9 @@ from tvm.ir import GenericConst
 from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, get_tensor_name
 
 from .._dataclasses import dataclass
+from ..errors import ModelError
 from .relax_values import value_of
+from .tflite_sizes import file_shape, signature_of
 from .tflite_weights import dense, widened
 
 __all__ = ["Converter", "Variable"]
@@ -25,11 +28,27 @@ _MOVES = (
     "BATCH_TO_SPACE_ND", "DEPTH_TO_SPACE", "EXPAND_DIMS", "GATHER", "GATHER_ND", "MIRROR_PAD", "PACK", "REVERSE_V2",
     "SLICE", "SPACE_TO_DEPTH", "SPLIT", "SPLIT_V", "SQUEEZE", "STRIDED_SLICE", "TILE", "TRANSPOSE", "UNPACK",
 )  # fmt: skip
+# Operators whose graphs are others, of which the file says the sizes.
+_OTHER_GRAPHS = frozenset({"CALL", "IF", "WHILE"})
 _VARIABLES = ("ASSIGN_VARIABLE", "READ_VARIABLE")
 # Operators that compute in floats by weights of 8 bits, which is how files are quantised without calibration.
 _BY_SMALL_WEIGHTS = frozenset({"BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
 # Of the file format's numbers for types, whose names are in a package that need not be there.
 _FLOAT32, _FLOAT16, _UINT8, _INT8 = 0, 1, 3, 9
+
+
+def _sizes_of(expr: relax.Expr) -> list[int] | None:
+    """Return the shape of a tensor in numbers; None of what is none, or has sizes that are no numbers."""
+    shape = getattr(expr.ty, "shape", None)
+    if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(d, tvm.tirx.IntImm) for d in shape.values):
+        return None
+    return [int(d) for d in shape.values]
+
+
+def _turned(expr: relax.Expr) -> relax.Expr:
+    """Return a stack of matrices with rows for columns."""
+    rank = int(expr.ty.ndim)
+    return relax.op.permute_dims(expr, [*range(rank - 2), rank - 1, rank - 2])
 
 
 @dataclass
@@ -49,12 +68,23 @@ class Converter(OperatorConverter):
     ----------
     variables : dict
         Those that the graph changes, by their container and name; of graphs of branches and loops, None.
+    sizes : mapping
+        The shapes of inputs that the caller gives, by their places among the tensors.
     """
 
     _SUPPORTED_QUANTIZED_OPS = OperatorConverter._SUPPORTED_QUANTIZED_OPS | {*_MOVES, *_VARIABLES}
 
-    def __init__(self, model: Any, subgraph: Any, table: ExprTable, builder: Any, state: Any = None) -> None:  # noqa: ANN401
+    def __init__(
+        self,
+        model: Any,  # noqa: ANN401
+        subgraph: Any,  # noqa: ANN401
+        table: ExprTable,
+        builder: Any,  # noqa: ANN401
+        state: Any = None,  # noqa: ANN401
+        sizes: Mapping[int, Sequence[int]] | None = None,
+    ) -> None:
         super().__init__(model, subgraph, table, builder, state)
+        self.sizes = sizes or {}
         self.variables: dict[tuple[str, str], Variable] | None = {} if state is None else None
         self._is_checking = False
         self._widened = self._small_weights()
@@ -62,6 +92,8 @@ class Converter(OperatorConverter):
             self.conversion_state["changed"] = self._changed()
         for name in _MOVES:
             self.convert_map[name] = partial(self._moved, name, self.convert_map[name])
+        for name, convert in self.convert_map.items():
+            self.convert_map[name] = partial(self._explained, name, convert)
 
     def input_of(self, index: int) -> relax.Var:
         """Return the parameter that stands for an input of the graph."""
@@ -69,13 +101,50 @@ class Converter(OperatorConverter):
         dtype = self.get_tensor_type_str(tensor.Type())
         if dtype == "string":
             raise NotImplementedError("inputs of strings")
-        shape = [int(size) for size in tensor.ShapeAsNumpy()] if tensor.ShapeLength() else []
+        shape = list(self.sizes.get(index, file_shape(tensor)))
         if dtype == "complex64":
             shape, dtype = [*shape, 2], "float32"
         name = get_tensor_name(self.subgraph, index)
         made = relax.Var(name, relax.TensorType(shape=shape, dtype=dtype))
         self.exp_tab.set_expr(name, made)
         return made
+
+    def get_tensor_shape(self, tensor_wrapper: Any) -> Any:  # noqa: ANN401 - of TVM's importer
+        """Return the shape of a tensor: that in the file, unless the caller gave others to the inputs."""
+        tensor = tensor_wrapper.tensor
+        if self.sizes and self.has_expr(tensor_wrapper.tensor_idx):
+            sizes = _sizes_of(self.bb.normalize(self.get_expr(tensor_wrapper.tensor_idx)))
+            if sizes is not None and len(sizes) == len(file_shape(tensor)):
+                return np.array(sizes, "int64")
+        if self.sizes and -1 in signature_of(tensor):
+            raise NotImplementedError("an operator that takes from the file what depends on the sizes of the inputs")
+        return super().get_tensor_shape(tensor_wrapper)
+
+    def _explained(self, name: str, convert: Callable[..., Any], op: Any) -> Any:  # noqa: ANN401 - of tflite
+        """Convert an operator; ModelError with what it is given where TVM's own converter fails, or makes nonsense."""
+        if self.sizes and name in _OTHER_GRAPHS:
+            raise NotImplementedError(f"{name} in a graph whose inputs the caller gives other sizes")
+        try:
+            made = convert(op=op)
+            results = made if isinstance(made, relax.Expr) else None
+            result = None if results is None else self.bb.normalize(results)
+        except (ModelError, NotImplementedError):
+            raise
+        except Exception as error:
+            read = [int(at) for at in op.InputsAsNumpy()] if op.InputsLength() else []
+            types = ", ".join(self._text(at) for at in read if at >= 0)
+            reason = f"{type(error).__name__}: {str(error).strip()}".partition("\n")[0]
+            raise ModelError(f"TVM's importer fails at {name} of ({types}): {reason}") from error
+        sizes = None if result is None else _sizes_of(result)
+        if sizes is not None and min(sizes, default=0) < 0:
+            raise ModelError(f"{name} gives sizes {sizes}: what it slides over is smaller than its window")
+        return made if result is None else result
+
+    def _text(self, index: int) -> str:
+        """Return the type of a tensor as messages have it."""
+        tensor = self.subgraph.Tensors(index)
+        sizes = _sizes_of(self.bb.normalize(self.get_expr(index))) if self.has_expr(index) else file_shape(tensor)
+        return f"{self.get_tensor_type_str(tensor.Type())}{sizes}"
 
     def check_unsupported_ops(self) -> None:
         """Refuse what has no converter, by TVM's own test."""
@@ -210,15 +279,34 @@ class Converter(OperatorConverter):
         data, axis = self.get_input_tensors(op)
         return relax.op.expand_dims(self.get_tensor_expr(data), int(self.get_tensor_value(axis).reshape(())))
 
+    def convert_batch_matmul(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
+        """Convert BATCH_MATMUL: TVM's own fails where one operand is to be repeated."""
+        from tflite.BatchMatMulOptions import BatchMatMulOptions
+
+        if self.is_quantized(op):
+            return super().convert_batch_matmul(op)
+        options = self._get_builtin_options(op, BatchMatMulOptions)
+        first, second = (self.bb.normalize(self.get_tensor_expr(t)) for t in self.get_input_tensors(op))
+        if options.AdjX():
+            first = self.bb.normalize(_turned(first))
+        if options.AdjY():
+            second = self.bb.normalize(_turned(second))
+        sizes, by = _sizes_of(first), _sizes_of(second)
+        if sizes is None or by is None or len(sizes) < 3 or len(by) != 2:
+            return relax.op.matmul(first, second)
+        # All rows by one matrix are one product.
+        rows = relax.op.reshape(first, [math.prod(sizes[:-1]), sizes[-1]])
+        return relax.op.reshape(relax.op.matmul(rows, second), [*sizes[:-1], by[-1]])
+
     def convert_shape(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
         """Convert SHAPE: numbers where the sizes are known, so that what is computed from them is."""
         (tensor,) = self.get_input_tensors(op)
-        sizes = self.bb.normalize(self.get_tensor_expr(tensor)).ty.shape
-        if not isinstance(sizes, relax.ShapeExpr) or not all(isinstance(d, tvm.tirx.IntImm) for d in sizes.values):
+        sizes = _sizes_of(self.bb.normalize(self.get_tensor_expr(tensor)))
+        if sizes is None:
             return super().convert_shape(op)
         (result,) = self.get_output_tensors(op)
         dtype = self.get_tensor_type_str(result.tensor.Type())
-        return relax.const(np.array([int(d) for d in sizes.values], dtype))
+        return relax.const(np.array(sizes, dtype))
 
     def convert_reshape(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
         """Convert RESHAPE: TVM's own takes a shape that the graph computes for a list of numbers.

@@ -7,6 +7,7 @@ from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..relay.transform.simplify.layouts import permutation
+from .pack_weights import MANY_UNITS
 
 __all__ = ["FoldTransposes", "untransposed"]
 
@@ -30,7 +31,7 @@ def _folded(node: RelayExpr) -> RelayExpr:
     match node.op.name:
         case "shape_of":
             return _shape_before(node)
-        case "nn.dense" if isinstance(node.args[1], Constant) and node.args[1].checked_type.shape[0] % _PACKED == 0:
+        case "nn.dense" if isinstance(node.args[1], Constant) and _is_packed(int(node.args[1].checked_type.shape[0])):
             return node  # its weight will be packed, which is worth more than the copy of the data
         case "nn.dense":
             is_swapped = (False, True)
@@ -47,6 +48,11 @@ def _folded(node: RelayExpr) -> RelayExpr:
     if node.op.name == "nn.batch_matmul":
         return build("nn.batch_matmul", *operands, **attrs)
     return build("nn.matmul", *operands, units=node.attrs.units, **attrs)
+
+
+def _is_packed(units: int) -> bool:
+    """Say whether the weight of a dense layer of so many units will be packed."""
+    return units % _PACKED == 0 or units >= MANY_UNITS
 
 
 def _shape_before(shape: Call) -> Call:

@@ -11,7 +11,13 @@ from ..relay.transform.layout_rules import with_attrs
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..values.halves import half_type
 
-__all__ = ["PackWeights"]
+__all__ = ["MANY_UNITS", "PackWeights"]
+
+MANY_UNITS = 256
+"""From how many units on a dense layer's weight is packed whatever their number is: what fills its last block is small.
+
+Vocabularies are such numbers: 50257, 6625, 18710.
+"""
 
 # What a packed weight's layout is made of: the output channels first, in blocks of so many, then what is summed up.
 _LAYOUTS = {
@@ -30,7 +36,8 @@ def PackWeights(lanes: int = 16, halves: Sequence[str] = ()) -> ModuleTransform:
     ----------
     lanes : int
         How many float32 a vector of the target has. A block is up to two vectors where it divides the channels of a
-        group; otherwise the last one of each group is filled up with zeros, which the kernel computes with and leaves.
+        group; otherwise the last one of each group, or of many units, is filled up with zeros, which the kernel
+        computes with and leaves.
     halves : sequence of str
         The types of 16 bits that kernels widen as they read them. Weights of dense layers whose numbers all are ones of
         such a type are stored as these.
@@ -86,9 +93,11 @@ def _packed_dense(node: Call, data: Expr, weight: Constant, lanes: int, halves: 
     if weight.checked_type.dtype == "float64":
         lanes = max(lanes // 2, 4)
     block = _block(units, lanes)
-    if block is None:
+    if block is None and units < MANY_UNITS:
         return node
-    if block < lanes and block < units and _go_together(-(-units // lanes)):
+    if block is None:
+        block = lanes
+    elif block < lanes and block < units and _go_together(-(-units // lanes)):
         block = lanes  # the last one filled up: several blocks that are narrower would leave most of each vector unused
     layout = f"NC{block}n"
     half = half_type(weight.data.numpy(), halves) if weight.checked_type.dtype == "float32" else None

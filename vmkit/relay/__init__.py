@@ -11,18 +11,13 @@ from ..values.param_dict import load_param_dict, save_param_dict
 from . import (
     analysis,
     build_module,
-    data_dep_optimization,
-    dataflow_pattern,
     expr_functor,
     image,
     loops,
     nn,
     op,
-    qnn,
-    quantize,
     random,
     scope_builder,
-    transform,
     type_functor,
     vision,
 )
@@ -197,7 +192,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ..executor import create_executor
-    from . import frontend, prelude, testing
+    from . import data_dep_optimization, dataflow_pattern, frontend, prelude, qnn, quantize, testing, transform
     from .json import load_json, save_json
     from .library import import_from_std
 

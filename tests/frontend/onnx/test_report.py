@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import pytest
 
 import vmkit
 from tests.frontend.onnx.programs import array, graph, model, node
+from tests.places import TOP
 from vmkit.cli import ExitCode, main
 from vmkit.errors import InputError, ModelError
 from vmkit.frontend.onnx.report import Report
@@ -172,3 +175,21 @@ def test_sizes_computed_from_a_large_table_are_known() -> None:
     nodes += [node("ReduceProd", "plus", "count", keepdims=1), node("Reshape", "x count", "y")]
     proto = model(nodes, {"x": ([1, 1], "float32")}, "y", {"shape": np.ones(16384, "int64")})
     assert str(vmkit.check(proto).signature) == "main(x: float32[1, 1]) -> (y: float32[1])"
+
+
+_NO_PASSES = """
+import sys
+import vmkit
+assert vmkit.check(sys.argv[1]).is_supported
+imported = {name for name in sys.modules if name.startswith("vmkit.relay.")}
+late = {"data_dep_optimization", "dataflow_pattern", "qnn", "quantize", "transform"}
+assert not {name.split(".")[2] for name in imported} & late, imported
+from vmkit import relay
+assert relay.transform.InferType and relay.qnn.op.quantize and relay.quantize.quantize and relay.dataflow_pattern.is_op
+"""
+
+
+def test_no_passes_are_imported_to_look_at_a_model() -> None:
+    """They are a third of the modules, and come when they are asked for."""
+    command = [sys.executable, "-c", _NO_PASSES, str(TOP / "vmkit" / "data" / "mnist.onnx")]
+    subprocess.run(command, check=True, cwd=TOP)

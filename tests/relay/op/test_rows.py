@@ -312,3 +312,27 @@ def test_where_relay_had_two_defaults_the_row_says_both() -> None:
     said = {f.name: (f.default, f.script) for f in MaxPoolAttrs.over(2).declared}
     assert said["pool_size"] == (REQUIRED, (1, 1)) and said["strides"] == ((1, 1), (1, 1))
     assert all(f.default == f.script for f in ConvAttrs.over(3).declared)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named", "said"),
+    [
+        ((), {}, "missing a required argument: 'data'"),
+        ((1,), {"data": 1}, "multiple values for argument 'data'"),
+        ((1,), {"axs": 0}, "got an unexpected keyword argument 'axs'"),
+        ((), {"axis": 0, "date": 1}, "missing a required argument: 'data'"),
+        ((1, 0, 1, 2), {}, "too many positional arguments"),
+    ],
+)
+def test_arguments_that_do_not_fit_a_builder(
+    arguments: tuple[object, ...], named: dict[str, object], said: str
+) -> None:
+    with pytest.raises(TypeCheckError, match=said):
+        relay.squeeze(*arguments, **named)
+
+
+def test_arguments_of_a_builder_by_place_and_by_name() -> None:
+    x = relay.var("x", shape=(1, 2, 1))
+    for made in (relay.squeeze(x, [0]), relay.squeeze(data=x, axis=[0]), relay.squeeze(x, axis=[0])):
+        assert made.op.name == "squeeze" and list(made.attrs.axis) == [0] and made.args[0].same_as(x)
+    assert relay.squeeze(x).attrs.axis is None

@@ -30,6 +30,7 @@ from .initializers import initializer_arrays, stored_parameter
 from .inputs import InputTypes
 from .known import constant, is_symbolic, known_value, sizes, value_of
 from .load import Loaded
+from .named_sizes import applied
 from .outcome import Condition, Failure, Fork, Outcome
 from .partly_known import PartlyKnown
 from .ranks import settled
@@ -220,7 +221,7 @@ class ModelImporter:
         if missing:
             raise ModelError(f"the node leaves out {', '.join(missing)}, which the operator cannot be without")
         context = Context(self, node, version, scope)
-        results = made.function(context, *inputs, **made.keywords(attributes))
+        results = applied(made, context, inputs, made.keywords(attributes))
         if isinstance(results, Fork):
             return results
         results = [results] if isinstance(results, Expr) else list(results)

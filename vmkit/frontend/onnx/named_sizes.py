@@ -6,16 +6,19 @@ symbols, of which the function's body may say that one is the product of two oth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ...errors import ModelError
 from ...relay.ir import Call, Expr, Function, FuncType, TensorType, Tuple, TupleGetItem, TupleType, dims
 from .capture import Capture, outward, own_symbols, sizes_carrier, symbols_of
 from .capture import parameter as parameter_of
 from .context import Context
+from .outcome import Fork
+from .registry import Converter
 from .typing import typed
 
-__all__ = ["with_named_sizes"]
+__all__ = ["applied", "with_named_sizes"]
 
 Body = Callable[[Context, Mapping[str, "Expr | None"]], list[Expr]]
 
@@ -53,3 +56,18 @@ def with_named_sizes(ctx: Context, values: Mapping[str, Expr | None], body: Body
     call = Call(gvar, [*capture.actuals, *([sizes_carrier(symbols)] if symbols else [])])
     call.checked_type_ = TupleType([outward(r.checked_type_, local) for r in results])
     return [typed(TupleGetItem(call, i)) for i in range(len(results))]
+
+
+def applied(
+    converter: Converter, ctx: Context, inputs: Sequence[Expr | None], keywords: Mapping[str, Any]
+) -> Expr | Sequence[Expr | None] | Fork:
+    """Return what a converter gives for inputs, the sizes of which have names if it asks for that."""
+    if not converter.named_sizes:
+        made: Expr | Sequence[Expr | None] | Fork = converter.function(ctx, *inputs, **keywords)
+        return made
+
+    def body(ctx: Context, given: Mapping[str, Expr | None]) -> list[Expr]:
+        results: Expr | list[Expr] = converter.function(ctx, *given.values(), **keywords)
+        return [results] if isinstance(results, Expr) else results
+
+    return with_named_sizes(ctx, {f"{converter.op_type.lower()}_{i}": v for i, v in enumerate(inputs)}, body)

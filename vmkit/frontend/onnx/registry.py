@@ -34,7 +34,8 @@ class Converter:
     """One converter: what it is for, and the function.
 
     The function takes the context, the node's inputs (None for one left out) and the node's attributes by name, alone
-    or in groups, and returns the node's output, or a sequence of them.
+    or in groups, and returns the node's output, or a sequence of them. With `named_sizes` it is given inputs whose
+    sizes all have names, those that only the run knows included.
     """
 
     domain: str
@@ -45,6 +46,7 @@ class Converter:
     groups: Mapping[str, type[AttributeGroup]]
     max_inputs: int | None
     required: Mapping[int, str]
+    named_sizes: bool = False
 
     def missing(self, inputs: Sequence[object | None]) -> list[str]:
         """Return the names of the inputs that a node leaves out and must not."""
@@ -67,7 +69,9 @@ def default_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
-def converter(*op_types: str, since: int = 1, domain: str = "", without: Collection[str] = ()) -> Callable[[F], F]:
+def converter(
+    *op_types: str, since: int = 1, domain: str = "", without: Collection[str] = (), named_sizes: bool = False
+) -> Callable[[F], F]:
     """Register the decorated function for operators, from version `since` of their domain on.
 
     Parameters
@@ -80,6 +84,9 @@ def converter(*op_types: str, since: int = 1, domain: str = "", without: Collect
         The operators' domain.
     without : collection of str
         What these operators lack of the attributes in the function's groups.
+    named_sizes : bool
+        Whether the function computes with sizes, so that those that only the run knows need names: see
+        ``named_sizes.py``. Its results are tensors, all of them.
     """
 
     def decorate(function: F) -> F:
@@ -92,7 +99,8 @@ def converter(*op_types: str, since: int = 1, domain: str = "", without: Collect
             if any(e.since == since for e in entries):
                 raise ValueError(f"{op_type} since {since} is registered twice")
             own = attributes - set(without)
-            entries.append(Converter(domain, op_type, since, function, own, groups, most, _required(function)))
+            required = _required(function)
+            entries.append(Converter(domain, op_type, since, function, own, groups, most, required, named_sizes))
             entries.sort(key=lambda e: e.since)
         return function
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from ..._dataclasses import dataclass
 from ...errors import ModelError, UnsupportedOperatorError
+from ...relay.analysis.infer_type import inferred
 from ...relay.ir import TensorType, dims, type_text
 from ...relay.signature import relax_signatures, relay_signatures
-from ...relay.transform.infer_pass import InferType
 from ...values.signature import Signature, TensorSpec
 from .check import all_nodes, node_name
 from .convert import conversion_settings
@@ -132,7 +132,7 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
     model : path, onnx.ModelProto or bytes
         The model; the path is that of a file, or of a folder with one ONNX file.
     shapes : mapping, optional
-        Shapes of inputs of an ONNX model by name, as for :func:`vmkit.compile`.
+        Shapes of inputs by name, as for :func:`vmkit.compile`.
 
     Returns
     -------
@@ -190,15 +190,13 @@ def check(model: Any, shapes: Mapping[str, Sequence[Any]] | None = None) -> Repo
 
 
 def _of_tflite(path: Path, shapes: Mapping[str, Sequence[Any]] | None) -> Report:
-    """Return the report of a TFLite file, whose sizes are all in it."""
+    """Return the report of a TFLite file."""
     from ..tflite import VERSION, from_tflite, operators_of
 
-    if shapes is not None:
-        raise ModelError(f"{path.name}: shapes are for ONNX models; a TFLite file says its sizes itself")
     operators = operators_of(path)
     signature, problem = None, None
     try:
-        signature = relax_signatures(from_tflite(path))["main"]
+        signature = relax_signatures(from_tflite(path, shapes))["main"]
     except ModelError as error:
         problem = str(error)
     return Report(path.name, {"TFLite": VERSION}, operators, signature, {}, (), (), problem)
@@ -216,7 +214,7 @@ def _imported(
     importer = ModelImporter(loaded, shapes, "float32", None, freezes, conversion_settings())
     try:
         module, weights = importer.run()
-        signature = relay_signatures(InferType()(module))["main"]
+        signature = relay_signatures(inferred(module))["main"]
     except ModelError as error:
         return importer, error
     return importer, replace(signature, inputs=signature.inputs[: len(signature.inputs) - len(weights)])

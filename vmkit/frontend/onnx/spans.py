@@ -19,7 +19,7 @@ from tvm.ir import SourceName, Span
 
 from ...relay.ir import Expr, placed
 from ...relay.ir.spans import with_span
-from ...relay.transform.pass_options import FILL_SPAN, relay_option
+from ...relay.pass_options import FILL_SPAN, relay_option
 from .check import node_name
 from .context import Context
 from .typing import typed

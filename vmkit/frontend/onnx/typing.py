@@ -7,9 +7,9 @@ from typing import Any
 from tvm.ir import GlobalVar, Op
 
 from ...errors import TypeCheckError
+from ...relay.analysis.infer_type import call_type
 from ...relay.ir import Call, Constant, Expr, Function, If, Let, Tuple, TupleGetItem, TupleType, Type, children
 from ...relay.ir.type_solver import TypeSolver
-from ...relay.transform import call_type
 
 __all__ = ["typed"]
 

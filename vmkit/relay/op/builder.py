@@ -92,13 +92,13 @@ def derived_builder(
     signature = _signature(parameters, is_ordered=bool(how.order))
     spreads = {p.name: p.field.spread for p in parameters if p.field is not None and p.name not in how.kept}
 
+    bind = _binder(signature)
+
     def build_call(*args: AnyValue, **kwargs: AnyValue) -> AnyValue:
         try:
-            bound = signature.bind(*args, **kwargs)
+            values = bind(args, kwargs)
         except TypeError as error:
             raise TypeCheckError(f"{name}{signature}: {error}") from None
-        bound.apply_defaults()
-        values = dict(bound.arguments)
         for key, spread in spreads.items():
             values[key] = values[key] if spread is None else spread(values[key])
         if make is not None:
@@ -138,6 +138,29 @@ def _parameters(inputs: Sequence[str], attrs: type[Attrs] | None, how: Parameter
             said = fields[source]
             made.append(_Parameter(name, said, how.given.get(name, said.script)))
     return made
+
+
+def _binder(signature: inspect.Signature) -> Callable[[tuple[AnyValue, ...], dict[str, AnyValue]], dict[str, AnyValue]]:
+    """Return what gives the value of each parameter for a call; TypeError where they do not fit.
+
+    A signature binds arguments by itself, but that takes a third of building a call, and an import of a model builds
+    thousands: calls that fit a plain signature are put together here, and the others left to it.
+    """
+    names = list(signature.parameters)
+    defaults = {n: p.default for n, p in signature.parameters.items() if p.default is not p.empty}
+    is_plain = all(p.kind is p.POSITIONAL_OR_KEYWORD for p in signature.parameters.values())
+
+    def bind(args: tuple[AnyValue, ...], kwargs: dict[str, AnyValue]) -> dict[str, AnyValue]:
+        if is_plain and len(args) <= len(names):
+            given = dict(zip(names, args, strict=False))
+            values = {**defaults, **given, **kwargs}
+            if kwargs.keys().isdisjoint(given) and values.keys() == signature.parameters.keys():
+                return values
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    return bind
 
 
 def _signature(parameters: Sequence[_Parameter], *, is_ordered: bool) -> inspect.Signature:

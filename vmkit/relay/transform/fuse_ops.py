@@ -19,7 +19,7 @@ from ..analysis.fusion_groups import FusionGroup, FusionLimits, fusion_groups
 from ..analysis.infer_type import typed
 from ..expr_functor import ExprMutator
 from ..ir import Call, Constant, Function, Op, RelayExpr, Tuple, TupleGetItem, Type, Var, is_call, post_order
-from .pass_options import relay_option
+from ..pass_options import relay_option
 from .registry import ModuleTransform, on_functions, relay_pass
 
 __all__ = ["FuseOps", "fused"]

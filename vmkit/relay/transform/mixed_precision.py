@@ -21,8 +21,8 @@ from ..op.mixed_precision import (
     conversion_of,
     register_mixed_precision_conversion,
 )
+from ..pass_options import relay_option
 from .known_type import type_of
-from .pass_options import relay_option
 from .precision_change import PrecisionChange, is_float
 from .registry import ModuleTransform, is_changeable, relay_pass
 

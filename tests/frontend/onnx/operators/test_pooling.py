@@ -95,6 +95,24 @@ def test_a_window_that_does_not_fit_when_it_runs_names_the_node() -> None:
             compiled(x=array(1, 2, count))
 
 
+def test_a_window_that_lacks_its_stride_gives_nothing_when_it_runs() -> None:
+    nodes = [
+        node("MaxPool", "x", "a", kernel_shape=[2, 2], strides=[1, 1]),
+        node("AveragePool", "x", "b", kernel_shape=[3, 3], strides=[2, 2]),
+        node("MaxPool", "x", "c i", kernel_shape=[3, 2], strides=[2, 1]),
+        node("LpPool", "x", "d", kernel_shape=[3, 1], strides=[2, 1]),
+        node("MaxPool", "x", "e", kernel_shape=[5, 5], strides=[2, 2], pads=[1, 1, 1, 1]),
+        node("Relu", "a", "f"),
+    ]
+    proto = model(nodes, {"x": (["n", 3, "h", "w"], "float32")}, outputs_of(nodes), opset=18)
+    one = {"x": array(2, 3, 1, 1)}
+    compiled = check(proto, one, {"x": array(1, 3, 5, 5)}, {"x": array(1, 3, 7, 6)})
+    assert [y.shape[2:] for y in compiled(**one)[:3]] == [(0, 0)] * 3
+    for sizes in ((2, 2), (1, 2)):
+        with pytest.raises(VMError, match="a window that reaches over 3 does not fit"):
+            compiled(x=array(1, 3, *sizes))
+
+
 def test_maxima_and_where_they_were() -> None:
     window = {"kernel_shape": [2, 3], "strides": [2, 2], "pads": [0, 1, 1, 1]}
     nodes = [

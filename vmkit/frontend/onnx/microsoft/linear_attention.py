@@ -12,7 +12,7 @@ from ..registry import converter
 _MICROSOFT = "com.microsoft"
 
 
-@converter("LinearAttention", domain=_MICROSOFT)
+@converter("LinearAttention", domain=_MICROSOFT, named_sizes=True)
 def linear_attention(
     ctx: Context,
     query: Expr,
@@ -48,7 +48,7 @@ def linear_attention(
     return linearly_attended(ctx, given, state, decay, rate, (more, kv_num_heads), scale)
 
 
-@converter("CausalConvWithState", domain=_MICROSOFT)
+@converter("CausalConvWithState", domain=_MICROSOFT, named_sizes=True)
 def causal_convolution(
     ctx: Context,
     x: Expr,

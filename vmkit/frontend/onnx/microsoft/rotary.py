@@ -18,7 +18,7 @@ from ..run_time_axes import positions_along
 __all__ = ["turned_heads"]
 
 
-@converter("RotaryEmbedding", domain="com.microsoft")
+@converter("RotaryEmbedding", domain="com.microsoft", named_sizes=True)
 def rotary_embedding(
     ctx: Context,
     x: Expr,
@@ -45,7 +45,7 @@ def rotary_embedding(
     return _turned(ctx, x, angles[0], angles[1], num_heads, rotary_embedding_dim, bool(interleaved))
 
 
-@converter("MRotaryEmbedding", domain="com.microsoft")
+@converter("MRotaryEmbedding", domain="com.microsoft", named_sizes=True)
 def multimodal_rotary_embedding(
     ctx: Context,
     x: Expr,
@@ -103,13 +103,15 @@ def _turned(
     half = ctx.shape(cosines)[2]
     if ctx.rank(x) == 4:
         return _turned_heads(ctx, x, cosines, sines, is_interleaved)
-    hidden = ctx.shape(x)[2]
-    if not num_heads and any(dims.is_any(d) for d in (half, hidden)):
-        ctx.fail("num_heads is needed where the last dimension or that of the caches is known only at run time")
-    heads = num_heads or dims.floordiv(hidden, dims.mul(2, half))
+    batch, rows, hidden = ctx.shape(x)
+    if num_heads:
+        apart = packed_heads(ctx, x, num_heads)
+    else:
+        # The caches say how wide a head is; of no width there is none.
+        width = dims.mul(2, half)
+        apart = to_shape(x, [batch, rows, dims.floordiv(hidden, dims.maximum(width, 1)), width])
     cosines, sines = (relay.expand_dims(t, 2) for t in (cosines, sines))
-    turned = rotated(ctx, packed_heads(ctx, x, heads), cosines, sines, count, is_interleaved)
-    return to_shape(turned, ctx.shape(x))
+    return to_shape(rotated(ctx, apart, cosines, sines, count, is_interleaved), ctx.shape(x))
 
 
 def turned_heads(ctx: Context, x: Expr, positions: Expr, cosines: Expr, sines: Expr, is_interleaved: bool) -> Expr:

@@ -11,7 +11,8 @@ from ....relay.ir import Dim, Expr, TupleGetItem, dims
 from ....relay.op import build
 from ..context import Context
 from ..registry import converter
-from ..run_time_axes import positions_along, size_along
+from ..run_time_axes import pinned, positions_along, size_along
+from ..typing import typed
 from ..window import ConvolutionWindow
 from .conversion import casted
 from .convolution import conv
@@ -39,7 +40,7 @@ def tensor_scatter(
     return build("contrib.tensor_scatter", cache, update, starts, axis=at, circular=mode == "circular")
 
 
-@converter("CausalConvWithState", since=27)
+@converter("CausalConvWithState", since=27, named_sizes=True)
 def causal_convolution(
     ctx: Context,
     x: Expr,
@@ -69,14 +70,17 @@ def convolved_with_past(
     """
     if activation not in ("none", "silu", "swish"):
         ctx.fail(f"activation is {activation!r}; it is 'none', 'silu' or 'swish'")
-    (batch, _, count), (channels, _, kernel) = ctx.shape(x), ctx.shape(weight)
+    (batch, given, count), (channels, _, kernel) = ctx.shape(x), ctx.shape(weight)
     if any(dims.is_any(d) for d in (count, channels, kernel)):
         ctx.fail(f"sizes are known only at run time: the input is {ctx.type(x)}, the weight {ctx.type(weight)}")
+    channels = channels if isinstance(channels, int) else given
+    x, weight = (typed(pinned(ctx, v, s)) for v, s in ((x, [batch, channels, count]), (weight, [channels, 1, kernel])))
+    bias = None if bias is None else typed(pinned(ctx, bias, [channels]))
     before = dims.mul(dims.sub(kernel, 1), dilation)
     if past is None:
         seen = relay.nn.pad(x, [[0, 0], [0, 0], [before, 0]], ctx.constant(0, ctx.dtype(x)))
     else:
-        seen = relay.concatenate([past, x], 2)
+        seen = relay.concatenate([pinned(ctx, past, [batch, channels, before]), x], 2)
     if isinstance(channels, int):
         result = conv(ctx, seen, weight, bias, window=ConvolutionWindow(group=channels, dilations=[dilation]))
     else:
@@ -97,7 +101,7 @@ def _by_channel(ctx: Context, seen: Expr, weight: Expr, bias: Expr | None, count
     return result if bias is None else relay.nn.bias_add(result, bias, axis=1)
 
 
-@converter("LinearAttention", since=27)
+@converter("LinearAttention", since=27, named_sizes=True)
 def linear_attention(
     ctx: Context,
     query: Expr,
@@ -160,8 +164,6 @@ def linearly_attended(
     dtype = ctx.dtype(query)
     batch, steps, hidden = ctx.shape(query)
     inner, width = dims.floordiv(hidden, own), dims.floordiv(ctx.shape(value)[2], shared)
-    if dims.is_any(inner) or dims.is_any(width):
-        ctx.fail(f"the width of a head is known only at run time: {ctx.type(query)} and {ctx.type(value)}")
     queries = casted(ctx, query, "float32")
     if not scale and isinstance(inner, int):
         scale = 1 / math.sqrt(inner)

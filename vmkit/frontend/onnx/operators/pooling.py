@@ -14,9 +14,11 @@ from ....relay.op import build
 from ..context import Context
 from ..known import sizes
 from ..registry import converter
-from ..run_time_axes import as_vector
+from ..run_time_axes import as_vector, pinned
 from ..spans import at_node
+from ..typing import typed
 from ..window import LAYOUTS, Sliding, Window
+from .indexing import scatter_elements
 from .layout import to_shape
 
 
@@ -166,22 +168,21 @@ def _with_indices(
     return [_without_idle_windows(ctx, x, r, sliding) if ceil_mode else r for r in results]
 
 
-@converter("MaxUnpool", since=9, without=("auto_pad", "dilations"))
+@converter("MaxUnpool", since=9, without=("auto_pad", "dilations"), named_sizes=True)
 def max_unpool(ctx: Context, x: Expr, indices: Expr, output_shape: Expr | None = None, *, window: Window) -> Expr:
     """Write elements back to where a pool found them; a larger output_shape adds zeros behind."""
     kernel = window.of_pool(ctx, x)
     rank = len(kernel)
     steps, padding = window.steps(rank), window.margins(rank)
     shape = ctx.shape(x)
-    if any(dims.is_any(d) for d in shape):
-        ctx.fail(f"the input has sizes that are known only at run time: {ctx.type(x)}")
     for axis in range(rank):
         size = dims.add(dims.mul(dims.sub(shape[2 + axis], 1), steps[axis]), kernel[axis])
         shape[2 + axis] = dims.sub(size, padding[axis] + padding[rank + axis])
     zero = ctx.constant(0, ctx.dtype(x))
     empty = relay.full(zero, [dims.product(shape)], ctx.dtype(x))
     count = [dims.product(ctx.shape(x))]
-    written = relay.scatter_elements(empty, to_shape(indices, count), to_shape(x, count), 0, "update")
+    at = to_shape(typed(pinned(ctx, indices, ctx.shape(x))), count)
+    written = scatter_elements(ctx, typed(empty), typed(at), to_shape(x, count))
     result = to_shape(written, shape)
     if output_shape is None:
         return result

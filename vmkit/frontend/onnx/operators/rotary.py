@@ -15,7 +15,7 @@ from .layout import to_shape
 __all__ = ["angles_at", "packed_heads", "rotated"]
 
 
-@converter("RotaryEmbedding", since=23)
+@converter("RotaryEmbedding", since=23, named_sizes=True)
 def rotary_embedding(
     ctx: Context,
     x: Expr,
@@ -39,12 +39,12 @@ def rotary_embedding(
     return relay.transpose(turned, [0, 2, 1, 3])
 
 
-def packed_heads(ctx: Context, x: Expr, heads: Dim | None) -> Expr:
+def packed_heads(ctx: Context, x: Expr, heads: int | None) -> Expr:
     """Return (batch, rows, hidden) as (batch, rows, heads, width)."""
     batch, rows, hidden = ctx.shape(x)
-    if heads is None or dims.equal(heads, 0):
+    if not heads:
         ctx.fail("an input of rank 3 needs num_heads")
-    if isinstance(hidden, int) and isinstance(heads, int) and hidden % heads:
+    if isinstance(hidden, int) and hidden % heads:
         ctx.fail(f"the last dimension, {hidden}, is no multiple of {heads} heads")
     return to_shape(x, [batch, rows, heads, dims.floordiv(hidden, heads)])
 
@@ -75,7 +75,7 @@ def rotated(ctx: Context, x: Expr, cosines: Expr, sines: Expr, count: Dim, is_in
     width = ctx.shape(x)[3]
     if dims.is_any(width):
         ctx.fail(f"the width of a head is known only at run time: {ctx.type(x)}")
-    wanted: Dim = count or width
+    wanted: Dim = width if dims.equal(count, 0) else count
     half = dims.floordiv(wanted, 2)
     twice = dims.mul(half, 2)
     decided = [dims.at_least(width, wanted), dims.equal(twice, wanted)]

@@ -47,7 +47,8 @@ class MaxPoolWithIndices:
     def lower(context: LowerContext, attrs: MaxPoolWithIndicesAttrs, data: relax.Expr) -> tuple[relax.Expr, ...]:
         have, rank = context.shape(data), len(attrs.pool_size)
         pool, dtype = Pool.of(attrs, have), str(data.ty.dtype)
-        require_fits(context, pool.sizes, pool.padding, pool.windows)
+        strides = None if pool.is_ceil else pool.strides
+        require_fits(context, pool.sizes, pool.padding, pool.windows, strides=strides)
         shape = pool.shape(have)
 
         def body(outputs: list[tirx.Buffer], x: tirx.Buffer, whole: list[tirx.Expr]) -> None:

@@ -209,7 +209,7 @@ class _Pool:
     def lower(context: LowerContext, attrs: PoolAttrs, data: relax.Expr) -> relax.Expr:
         pool = Pool.of(attrs, context.shape(data))
         past = [2 * s - 1 for s in pool.strides] if pool.is_ceil else None
-        require_fits(context, pool.sizes, pool.padding, pool.windows, past)
+        require_fits(context, pool.sizes, pool.padding, pool.windows, past, None if pool.is_ceil else pool.strides)
         return context.te(lambda x: _pool(attrs, x), data)
 
 

@@ -107,16 +107,24 @@ def require_fits(
     padding: Sequence[int],
     windows: Sequence[Dim],
     past: Sequence[int] | None = None,
+    strides: Sequence[int] | None = None,
 ) -> None:
-    """Check at run time that windows fit on axes whose sizes are not known now, by `past` beyond their end at most."""
+    """Check at run time that windows fit on axes whose sizes are not known now, by `past` beyond their end at most.
+
+    With `strides`, one that misses by just its stride fits, too: the result has size 0. By less it would be a part of a
+    window in one runtime and nothing in another, and more is a mistake.
+    """
     rank = len(sizes)
     for axis, (size, window) in enumerate(zip(sizes, windows, strict=True)):
         least = dims.sub(window, padding[axis] + padding[rank + axis] + (past[axis] if past else 0))
         # One that misses by one gives a result of size 0, which needs no check.
         if isinstance(size, int) or (isinstance(least, int) and least <= 1):
             continue
+        fits = dims.as_expr(size) >= dims.as_expr(least)
+        if strides:
+            fits = tirx.any(fits, dims.as_expr(size) == dims.as_expr(dims.sub(least, strides[axis])))
         context.require(
-            dims.as_expr(size) >= dims.as_expr(least),
+            fits,
             f"{context.operator}: a window that reaches over {window} does not fit on spatial axis {axis}, which "
             f"is shorter than {least}",
         )

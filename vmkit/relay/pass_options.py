@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import tvm
 
-from ..._tvm import PASSENGER_OPTION
+from .._tvm import PASSENGER_OPTION
 
 __all__ = ["FILL_SPAN", "RELAY_OPTIONS", "packed_options", "relay_option", "unpacked_options"]
 
