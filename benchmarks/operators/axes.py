@@ -54,12 +54,15 @@ for _k in (1, 5, 20):
 _NONE: dict[int, Make] = {at: lambda _: np.zeros(0, "float32") for at in (1, 2)}
 _SIZES = {"13 to 26": ((1, 256, 13, 13), 26), "56 to 28": ((1, 64, 56, 56), 28), "224 to 448": ((1, 3, 224, 224), 448)}
 for _label, (_shape, _to) in _SIZES.items():
-    _given = _NONE | {3: listed(_to, _to)}  # sizes of all axes would resize a batch of any size, too
+    _given = _NONE | {3: listed(_to, _to)}
     for _mode in ("nearest", "linear", "cubic"):
         case("Resize", floats(*_shape), label=f"{_mode}, {_label}", constants=_given, mode=_mode, axes=[2, 3])
     if _to > 26:
         _rest = {"mode": "linear", "antialias": 1, "axes": [2, 3]}
         case("Resize", floats(*_shape), label=f"antialias, {_label}", constants=_given, **_rest)
+# Sizes of all axes resize a batch of any size, too.
+_all: dict[int, Make] = _NONE | {3: listed(1, 64, 56, 56)}
+case("Resize", floats(1, 64, 28, 28), label="nearest, all axes, 28 to 56", constants=_all, mode="nearest")
 for _mode in ("nearest", "cubic"):
     case("GridSample", floats(1, 32, 56, 56), floats(1, 56, 56, 2), label=_mode, mode=_mode)
 

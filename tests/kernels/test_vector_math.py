@@ -109,6 +109,14 @@ def test_the_largest_exponential_is_no_infinity() -> None:
     assert np.isinf(result[1:]).all()
 
 
+def test_exponentials_end_in_zeros() -> None:
+    least = np.float32(-125.4 * math.log(2))
+    x = np.concatenate([np.linspace(least, -80, 100), [-87.4, -87.5, -87.6, -1e3, -1e30, -np.inf]]).astype("float32")
+    result = run("exp", x)
+    np.testing.assert_allclose(result[:100], np.exp(x[:100].astype("float64")), rtol=1.3e-7)
+    assert result[100:].tolist() == [0.0] * 6 and not np.signbit(result[100:]).any()
+
+
 @pytest.mark.parametrize(
     ("name", "quotient", "error"), [("tanh", tanh_quotient, 5e-7), ("sigmoid", sigmoid_quotient, 2e-7)]
 )

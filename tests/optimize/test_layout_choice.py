@@ -88,6 +88,17 @@ def test_sums_that_are_most_of_the_work_go_last(processor: Processor) -> None:
     assert kept(conv(relay.var("x", shape=(1, 1024, 7, 7)), 512, 1024, 1), processor) == 0
 
 
+@pytest.mark.parametrize("processor", [AVX2, AVX512])
+@pytest.mark.parametrize("sizes", [(512,), (14, 37), (4, 8, 16)])
+def test_a_sum_over_whole_lines_alone_stays(processor: Processor, sizes: tuple[int, ...]) -> None:
+    x = relay.var("x", shape=(1, 128, *sizes))
+    weight = relay.const(np.ones((128, 128, *[1] * len(sizes)), "float32"))
+    made = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}[len(sizes)]
+    assert kept(made(x, weight), processor) == 1
+    # Two of them are turned once together.
+    assert kept(made(relay.nn.relu(made(x, weight)), weight), processor) == 0
+
+
 def test_layers_that_follow_each_other_are_chosen_for_together() -> None:
     x = relay.var("x", shape=(1, 32, 56, 56))
     layers = conv(x, 32, 1, 3, groups=32)

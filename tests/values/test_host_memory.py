@@ -10,7 +10,7 @@ import pytest
 
 from vmkit.errors import InputError
 from vmkit.values import host_memory
-from vmkit.values.host_memory import Scratch
+from vmkit.values.host_memory import ALIGNMENT, Scratch, integer_tensor
 
 GIVEN = np.arange(4, dtype="float32")
 
@@ -74,3 +74,12 @@ def test_a_copy_that_there_is_no_memory_for_is_an_error_of_the_input() -> None:
     for kind in (InputError, MemoryError):
         with pytest.raises(kind, match=r"no memory for a copy of float32\[\d+, 3\], 6917529027641081856 bytes"):
             host_memory.copied(huge)
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (1,), (7,), (2, 3), (1, 1, 9), ()])
+def test_integers_lie_where_kernels_can_read_them(shape: tuple[int, ...]) -> None:
+    values = [(-1) ** k * (1 << 62) + k for k in range(int(np.prod(shape)))]
+    made = integer_tensor(values, shape)
+    assert tuple(made.shape) == shape and made.dtype == "int64" and made.is_contiguous()
+    assert made.data_ptr() % ALIGNMENT == 0 or not values
+    assert made.numpy().ravel().tolist() == values

@@ -69,6 +69,45 @@ def test_what_is_no_string_is_refused_by_its_place(executable: vmkit.Executable,
         vmkit.VirtualMachine(executable).run(value)
 
 
+def test_texts_of_calls_before_are_taken_at_once_and_others_looked_at(executable: vmkit.Executable) -> None:
+    machine = vmkit.VirtualMachine(executable)
+    document = "a text that is longer than most words are"
+    for form in (np.array, np.asarray):
+        given = form(["a", "ké", document, ""], dtype=object)
+        for _ in range(2):
+            assert answers(machine, given) == [["aké", "kéké", f"{document}ké", "ké"], [False, True, False, False]]
+    # An element of numpy's arrays of strings is a str, too, and bytes are UTF-8.
+    mixed = np.array([np.str_("a"), b"b", "a"], object)
+    assert answers(machine, mixed)[0] == ["aké", "bké", "aké"]
+    assert answers(machine, np.array(["a", "b", "c"], object)[::-2])[0] == ["cké", "aké"]
+    for wrong, said in ((["a", None], "element 1 is None"), (["a", []], "not a string"), (["\ud800"], "UTF-8")):
+        made = np.empty(len(wrong), object)
+        made[:] = wrong
+        with pytest.raises(InputError, match=said):
+            machine.run(made)
+    with pytest.raises(InputError, match="rank 2"):
+        machine.run(np.array([["a"]], object))
+    with pytest.raises(InputError, match="expected string"):
+        machine.run(np.array([7], "int64"))
+
+
+def test_strings_beside_numbers_are_checked_like_these() -> None:
+    n = tvm.tirx.Var("n", "int64")
+    x, y = relay.var("x", shape=(n, 2), dtype="string"), relay.var("y", shape=(n,), dtype="float32")
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x, y], relay.Tuple([x, y])), target="llvm"))
+    given = np.array([["a", "b"], ["c", "a"]], object)
+    for _ in range(2):
+        texts_back, numbers = machine.run(given, np.arange(2, dtype="float32"))
+        assert texts_back.numpy().tolist() == given.tolist() and numbers.numpy().tolist() == [0, 1]
+        with pytest.raises(InputError, match="y: n"):
+            machine.run(given, np.arange(3, dtype="float32"))
+        with pytest.raises(InputError, match="dim 1 is 1, expected 2"):
+            machine.run(given[:, :1], np.arange(2, dtype="float32"))
+        with pytest.raises(InputError, match="float64"):
+            machine.run(given, np.arange(2.0))
+    assert machine.run(given[:0], np.empty(0, "float32"))[0].shape == (0, 2)
+
+
 def test_inputs_stay_set_and_outputs_can_be_asked_for(executable: vmkit.Executable) -> None:
     machine = vmkit.VirtualMachine(executable)
     given = np.array(["u", "v"], object)
@@ -93,14 +132,14 @@ def test_a_call_leaves_few_texts_behind(executable: vmkit.Executable, monkeypatc
     monkeypatch.setattr(texts.Texts, "__init__", counted)
     for call in range(3):
         machine.run([f"a text that is longer than most words are {call}"])
-    assert [(len(table), len(below)) for table, below in tables] == [(2, 0)] * 3
+    assert [(len(table), len(below)) for table, below in tables] == [(2, 1)] * 3
     for word in ("a", "b", "a"):
         assert answers(machine, [word])[0] == [f"{word}ké"]
-    assert [(len(table), len(below)) for table, below in tables[3:]] == [(0, 4)] * 3
-    monkeypatch.setattr(tables[0][1], "_words", 6)
+    assert [(len(table), len(below)) for table, below in tables[3:]] == [(0, 5)] * 3
+    monkeypatch.setattr(tables[0][1], "_words", 7)
     for word in "cde":
         assert answers(machine, [word])[0] == [f"{word}ké"]
-    assert [(len(table), len(below)) for table, below in tables[6:]] == [(1, 5), (2, 5), (2, 5)]
+    assert [(len(table), len(below)) for table, below in tables[6:]] == [(1, 6), (2, 6), (2, 6)]
     with pytest.raises(VMError, match=r"in a call of vmkit\.VirtualMachine"):
         texts.call_texts()
 
@@ -152,8 +191,15 @@ def @main(%n: int32, %x: Tensor[(?), string]) -> Tensor[(?), string] {
 def test_equal_digests_of_two_texts_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "digest", lambda text: 7)
     table = Texts.of(["a"])
-    with pytest.raises(VMError, match="'b' and 'a' have the same digest"):
-        Texts(table).add("b")
+    for text in ("b", "b" * 40):
+        with pytest.raises(VMError, match=f"'{text}' and 'a' have the same digest"):
+            Texts(table).add(text)
+        with pytest.raises(VMError, match=f"'{text}' and 'a' have the same digest"):
+            Texts(table).digests_of(["a", text])
+    call = Texts(Texts.of([], words=8))
+    assert call.digests_of(["b" * 40]) == [7]
+    with pytest.raises(VMError, match=r"'c' and 'b+' have the same digest"):
+        call.digests_of(["c"])
 
 
 def test_the_empty_text_is_zero_and_others_are_64_bits() -> None:

@@ -41,6 +41,19 @@ def test_a_simple_expression_finds_what_the_slow_way_finds() -> None:
         assert tokenizer(simple, (), 1, False)(text) == re.findall(simple, text)
 
 
+@pytest.mark.parametrize(
+    "pattern", [" ", "ab", r"\.", "a+", "a[bc]", r"[ab][bc]+", r"(?a)\w b+", "(?i)aB", r"(?:\-c)", "é"]
+)
+@pytest.mark.parametrize("least", [1, 2, 3])
+def test_characters_in_turn_are_found_as_the_slow_way_finds_them(pattern: str, least: int) -> None:
+    flags = re.match(r"\(\?[a-z]+\)|", pattern)
+    assert flags is not None
+    slow = f"{flags[0]}(?:(?:{pattern[flags.end() :]}))"
+    for text in ("", "ab", "a bb.abc  aaab-c-c", "aAbB a.b", "bcbccacab", "ééa", "....", "x"):
+        assert tokenizer(pattern, (), least, False)(text) == tokenizer(slow, (), least, False)(text)
+        assert tokenizer("", (pattern, " "), least, False)(text) == tokenizer("", (slow, "(?:[ ])"), least, False)(text)
+
+
 def test_marks_stand_around_the_tokens() -> None:
     assert tokenizer("[a-z]+", (), 1, True)("a b") == ["\x02", "a", "b", "\x03"]
     assert tokenizer("[a-z]+", (), 1, True)("") == ["\x02", "\x03"]

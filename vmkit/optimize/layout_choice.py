@@ -24,6 +24,7 @@ __all__ = ["channels_first"]
 _CONVOLUTIONS = {"nn.conv1d": ("NCW", "OIW"), "nn.conv2d": ("NCHW", "OIHW"), "nn.conv3d": ("NCDHW", "OIDHW")}
 _BESIDE = ("nn.bias_add",)  # what becomes of it works in any order as fast, as do operators of single elements
 _WORTH, _CLEARLY = 0.9, 0.75  # of the time with channels last, where turning round is much of that and where it is not
+_WORTH_ALONE = 1.12  # of one over whole lines between tensors of others' order: no time of it is made too short
 _USUAL = 28  # a size that is known at run time only
 _READ = 2  # how far apart windows of a line may begin that are not gathered one by one
 
@@ -55,7 +56,10 @@ def channels_first(function: Function, processor: Processor) -> Collection[Relay
         last = sum(layer.cycles_last(processor) for layer in known) + turned
         first = sum(layer.cycles_first(processor) for layer in known)
         is_for_turning = turned > (1 - _WORTH) * last
-        if first < (_WORTH if is_for_turning else _CLEARLY) * last:
+        worth = _WORTH if is_for_turning else _CLEARLY
+        if len(known) == 1 and known[0].is_pointwise:
+            worth = _WORTH_ALONE
+        if first < worth * last:
             kept += part.convolutions
     return kept
 
@@ -219,6 +223,10 @@ class _Layer:
         return self.groups > 1 and self.inner == self.outer == 1
 
     @property
+    def is_pointwise(self) -> bool:
+        return prod(self.window) == 1 and all(s == 1 for s in self.strides) and not self.is_padded
+
+    @property
     def positions(self) -> int:
         return self.batch * prod(self.made)
 
@@ -243,10 +251,9 @@ class _Layer:
     def cycles_first(self, processor: Processor) -> float:
         """Return about how long it takes as an implicit GEMM with channels first."""
         lanes, (rows, vectors) = processor.vectors.lanes, _TILE
-        is_single = prod(self.window) == 1 and all(s == 1 for s in self.strides) and not self.is_padded
-        line = prod(self.made) if is_single else self.made[-1]
+        line = prod(self.made) if self.is_pointwise else self.made[-1]
         width = min(lanes, 1 << (line.bit_length() - 1))
-        spacing = 1 if is_single else self.strides[-1]
+        spacing = 1 if self.is_pointwise else self.strides[-1]
         is_gathered = spacing > _READ or line < 4
         columns = self.batch * (
             prod(self.made) if is_gathered else prod(self.made) // line * ceil(line / width) * width

@@ -10,18 +10,20 @@ For a program with strings, each of them runs within a table of the texts of the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 import tvm
 from tvm.runtime import Tensor
 
 from .._dataclasses import dataclass
-from ..bytecode import checked_parameters
+from ..bytecode import CheckedTensor, checked_parameters
 from ..executable.executable import Executable
 from ..values.conversion import from_runtime
-from ..values.element_types import ELEMENTS, element_bytes, numpy_dtype
+from ..values.element_types import ELEMENTS, element_bytes, numpy_dtype, stored_type
 from ..values.host_memory import ALIGNMENT, Scratch, readable
 from ..values.signature import AnySpec, Signature, Spec, TensorSpec, TupleSpec
+from ..values.texts import Texts, call_texts, open_call, quick_text_tensor
 from .inputs import Inputs
 from .instance import Instance
 from .limits import is_of_tvm
@@ -74,12 +76,24 @@ def _is_direct(executable: Executable, name: str, instance: Instance) -> bool:
     signature = executable.signatures[name]
     if instance.device != tvm.runtime.cpu() or not signature.is_flat:
         return False
-    if any(spec.is_restored for spec in signature.inputs):
+    if any(spec.is_restored and not _is_text(spec) for spec in signature.inputs):
         return False
     if not instance.check_inputs:
         return True
     checked = checked_parameters(executable.program, executable.program.function(name))
-    return signature.is_implied_by([checked.get(position) for position in range(len(signature.inputs))])
+    own = [_restored(checked.get(position), spec) for position, spec in enumerate(signature.inputs)]
+    return signature.is_implied_by(own)
+
+
+def _restored(checked: CheckedTensor | None, spec: Spec) -> CheckedTensor | None:
+    """Return what was checked of a tensor that holds the digests of texts as what was checked of the texts."""
+    if checked is None or checked.dtype != stored_type("string") or not _is_text(spec):
+        return checked
+    return replace(checked, dtype="string")
+
+
+def _is_text(spec: Spec) -> bool:
+    return isinstance(spec, TensorSpec) and spec.dtype == "string"
 
 
 def _alignment(spec: Spec, of_elements: bool) -> int:
@@ -97,9 +111,14 @@ class Call(Protocol):
 
 def call_of(entry: Entry, instance: Instance) -> Call:
     """Return the way to call a function of a program as it is now."""
-    kind = DeepCall if instance.deep is not None else StagedCall if entry.alignments is None else DirectCall
+    if instance.deep is not None:
+        kind: type[StagedCall] = DeepCall
+    elif entry.alignments is None:
+        kind = StagedCall
+    else:
+        kind = _TextCall if any(map(_is_text, entry.signature.inputs)) else DirectCall
     call = kind(entry, instance)
-    return call if instance.texts is None else _CallWithTexts(call, instance)
+    return call if instance.texts is None else _CallWithTexts(call, instance.texts)
 
 
 class StagedCall:
@@ -169,6 +188,30 @@ class DirectCall(StagedCall):
         return self.run(self.entry.inputs.converted(args))
 
 
+class _TextCall(DirectCall):
+    """Calls a function as directly where its strings come in arrays of objects that are all str."""
+
+    def __init__(self, entry: Entry, instance: Instance) -> None:
+        super().__init__(entry, instance)
+        self._texts = tuple(index for index, spec in enumerate(self._signature.inputs) if _is_text(spec))
+
+    def call(self, args: Sequence[Given], kwargs: Mapping[str, Given]) -> Result:
+        if not args and not kwargs:
+            return self.run(self.entry.inputs.values_set())
+        args = self._signature.bind(args, kwargs)
+        stored = list(args)
+        texts = call_texts()
+        for index in self._texts:
+            tensor = quick_text_tensor(args[index], texts)
+            if tensor is None:
+                return self.run(self.entry.inputs.converted(args))
+            stored[index] = tensor
+        values = readable(stored, self._alignments, self._dtypes, self._scratch)
+        if values is not None:
+            return self.run(values, args)
+        return self.run(self.entry.inputs.converted(args))
+
+
 class DeepCall(StagedCall):
     """Calls a function on the instance's deep thread."""
 
@@ -190,11 +233,11 @@ class DeepCall(StagedCall):
 class _CallWithTexts:
     """Calls a function of a program that has strings."""
 
-    def __init__(self, call: StagedCall, instance: Instance) -> None:
+    def __init__(self, call: StagedCall, texts: Texts) -> None:
         self.entry = call.entry
         self._call = call
-        self._instance = instance
+        self._texts = texts
 
     def call(self, args: Sequence[Given], kwargs: Mapping[str, Given]) -> Result:
-        with self._instance.open_texts():
+        with open_call(self._texts):
             return self._call.call(args, kwargs)

@@ -74,7 +74,7 @@ class Instance:
         self.deep: DeepThread | None = None
         # The texts of the program's constants and those that come again in its calls, if it has strings at all.
         constants = executable.info.texts
-        self.texts = None if constants is None else Texts(Texts.of(constants), words=_WORDS)
+        self.texts = None if constants is None else Texts.of(constants, words=_WORDS)
         self._checks = executable.info.checks
         self._stack_bytes = self.limits.stack_bytes or executable.info.stack_bytes or MACHINE_STACK_BYTES
         # A call that can be ended runs elsewhere, so that its caller can be interrupted.

@@ -24,6 +24,7 @@ __all__ = [
     "aligned_part",
     "as_array",
     "copied",
+    "integer_tensor",
     "native_array",
     "over_memory",
     "readable",
@@ -36,6 +37,7 @@ ALIGNMENT = 64
 """The alignment in bytes that kernels assume of every tensor; a tensor with less kills the process."""
 
 _BYTE = np.dtype("uint8")
+_INTEGERS = ALIGNMENT // 8
 
 
 class _NoMemory(InputError, MemoryError):
@@ -173,6 +175,18 @@ def copied(value: np.ndarray | Tensor) -> Tensor:
     if not array.size:
         return runtime.empty(array.shape, str(array.dtype.newbyteorder("=")), runtime.cpu())
     return _over(_aligned_copy(array))
+
+
+def integer_tensor(values: Sequence[int], shape: tuple[int, ...]) -> Tensor:
+    """Return a tensor of int64 on the CPU, of so many values as its shape has elements."""
+    count = len(values)
+    if not count:
+        return runtime.empty(shape, "int64", runtime.cpu())
+    memory = np.empty(count + _INTEGERS, "int64")
+    start = -from_dlpack(memory).data_ptr() % ALIGNMENT // 8
+    aligned = memory[start : start + count]
+    aligned[:] = values
+    return from_dlpack(aligned if len(shape) == 1 else aligned.reshape(shape))
 
 
 def aligned_empty(size: int) -> np.ndarray:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 __all__ = ["StoredTensor", "as_stored", "restored_tensor"]
 
 
+_CPU = (tvm.runtime.cpu().dlpack_device_type(), 0)
+
+
 class StoredTensor(Value):
     """A tensor of an element type that is stored as another, such as ``int4``: what a program returned.
 
@@ -75,7 +78,8 @@ class StoredTensor(Value):
 def restored_tensor(tensor: Tensor, dtype: str) -> StoredTensor | StringTensor:
     """Return what a program gave for a tensor of a type that is stored as another, as a tensor of that type."""
     if dtype == "string":
-        return StringTensor.over(call_texts().read(as_array(tensor)))
+        on_cpu = tensor.__dlpack_device__() == _CPU
+        return StringTensor.over(call_texts().read(np.from_dlpack(tensor) if on_cpu else as_array(tensor)))
     return StoredTensor(tensor, dtype)
 
 

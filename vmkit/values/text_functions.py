@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, cast
 
 import numpy as np
 import tvm_ffi
-from tvm.runtime import Tensor
+from tvm.runtime import Device, Tensor
 
 from ..errors import VMError
 from .conversion import to_numpy
 from .host_memory import to_tensor
-from .texts import call_texts
+from .texts import Texts, call_texts, text_tensor
 from .tokens import murmur_hash, tokenizer
 
 if TYPE_CHECKING:
@@ -42,12 +42,16 @@ def _function(function: Callable[..., Any]) -> Callable[..., Any]:
         arrays = [cast("np.ndarray", to_numpy(t)) for t in tensors]
         arrays = [texts.read(a) if s == "s" else a for a, s in zip(arrays, strings, strict=True)]
         made = function(_options(options), *arrays)
-        fields = made if isinstance(made, tuple) else (made,)
-        stored = [to_tensor(texts.store(f) if f.dtype == object else f, device) for f in fields]
-        return tvm_ffi.Array(stored) if isinstance(made, tuple) else stored[0]
+        if isinstance(made, tuple):
+            return tvm_ffi.Array([_stored(field, texts, device) for field in made])
+        return _stored(made, texts, device)
 
     tvm_ffi.register_global_func(name, call, override=True)
     return function
+
+
+def _stored(array: np.ndarray, texts: Texts, device: Device) -> Tensor:
+    return text_tensor(array, texts, device) if array.dtype == object else to_tensor(array, device)
 
 
 @lru_cache(maxsize=256)
@@ -74,12 +78,20 @@ def split(options: dict[str, Any], data: np.ndarray) -> tuple[np.ndarray, np.nda
     """Return the parts of every text along a new last axis, filled up with empty texts, and how many there are."""
     delimiter, most = options["delimiter"] or None, options["maxsplit"]
     parts = [text.split(delimiter, most) for text in data.ravel().tolist()]
-    width = max(map(len, parts), default=0)
-    made = np.empty((len(parts), width), dtype=object)
-    for row, found in enumerate(parts):
-        made[row] = found + [""] * (width - len(found))
-    counts = np.array([len(found) for found in parts], "int64")
-    return made.reshape(*data.shape, width), counts.reshape(data.shape)
+    counts = [*map(len, parts)]
+    return _filled_up(parts, max(counts, default=0), "", data.shape), np.array(counts, "int64").reshape(data.shape)
+
+
+def _filled_up(rows: list[list[str]], width: int, filling: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Return texts of as many rows as a shape has elements, which are filled up to a width."""
+    flat: list[str] = []
+    for row in rows:
+        flat += row
+        if len(row) < width:
+            flat += [filling] * (width - len(row))
+    made = np.empty(len(flat), dtype=object)
+    made[:] = flat
+    return made.reshape(*shape, width)
 
 
 def _one_by_one(change: Callable[[str], str]) -> Callable[[str], str]:
@@ -127,11 +139,8 @@ def tokenize(options: dict[str, Any], data: np.ndarray) -> np.ndarray:
     rows = [parts(text) for text in data.ravel().tolist()]
     width = max(map(len, rows), default=0)
     if options["marked"] and width == 2:  # no text has a token
-        width = 0
-    made = np.full((len(rows), width), options["padding"], dtype=object)
-    for row, found in enumerate(rows if width else ()):
-        made[row, : len(found)] = found
-    return made.reshape(*data.shape, width)
+        rows, width = [], 0
+    return _filled_up(rows, width, options["padding"], data.shape)
 
 
 @_function

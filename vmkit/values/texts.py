@@ -23,13 +23,23 @@ import numpy as np
 from tvm.runtime import Device, Tensor
 
 from ..errors import VMError
-from .host_memory import to_tensor
+from .host_memory import integer_tensor
 from .kinds.value import Value
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
 
-__all__ = ["StringTensor", "Texts", "as_texts", "call_texts", "digest", "digests", "open_call"]
+__all__ = [
+    "StringTensor",
+    "Texts",
+    "as_texts",
+    "call_texts",
+    "digest",
+    "digests",
+    "open_call",
+    "quick_text_tensor",
+    "text_tensor",
+]
 
 
 def digest(text: str) -> int:
@@ -98,24 +108,24 @@ class Texts:
     ----------
     below : Texts, optional
         Where texts are that this table need not hold: those of the program's constants.
-    words : int
-        How many short texts this table takes over from those above it, so that calls find them which come later.
     """
 
     __slots__ = ("_below", "_digests", "_texts", "_words")
 
-    def __init__(self, below: Texts | None = None, words: int = 0) -> None:
+    def __init__(self, below: Texts | None = None) -> None:
         self._texts: dict[int, str] = {0: ""}
         self._digests: dict[str, int] = {"": 0}
         self._below = below
-        self._words = words
+        # So many texts there are here once this table has taken over short ones, so that later calls find them.
+        self._words = 0
 
     @staticmethod
-    def of(texts: Iterable[str]) -> Texts:
-        """Return the table of some texts."""
+    def of(texts: Iterable[str], words: int = 0) -> Texts:
+        """Return the table of some texts, which takes over so many short ones beside them."""
         made = Texts()
         for text in texts:
             made.add(text)
+        made._words = len(made._digests) + words
         return made
 
     def __len__(self) -> int:
@@ -130,9 +140,7 @@ class Texts:
         made = digest(text)
         other = self.text(made)
         if other is not None and other != text:
-            raise VMError(
-                f"the strings {text!r} and {other!r} have the same digest of 64 bits; one of them must change"
-            )
+            raise _alike(text, other)
         self._texts[made] = text
         self._digests[text] = made
         return made
@@ -146,38 +154,64 @@ class Texts:
         found = self._texts.get(value)
         return found if found is not None or self._below is None else self._below.text(value)
 
-    def store(self, array: np.ndarray) -> np.ndarray:
-        """Return the digests of an array of str, whose texts can be read from now on."""
-        flat = array.ravel().tolist()
-        known = self._digests if self._below is None else self._below._digests
-        if not known.keys() >= (different := set(flat)):
-            # Most texts of a row of tokens have been there, so each is looked for once.
-            known = self._digests
-            for text in different:
-                if text not in known:
-                    known[text] = self._entered(text)
-        return np.fromiter(map(known.__getitem__, flat), "int64", len(flat)).reshape(array.shape)
+    def known_digests(self, texts: list[Any]) -> list[int] | None:
+        """Return the digests of values that are all texts which were in calls before; None if one is not."""
+        # Most texts of a row of tokens have been there.
+        known = self if self._below is None else self._below
+        try:
+            return [*map(known._digests.__getitem__, texts)]
+        except (KeyError, TypeError):
+            return None
+
+    def digests_of(self, texts: list[str]) -> list[int]:
+        """Return the digests of texts, which can be read from now on; UnicodeEncodeError if one has no UTF-8."""
+        found = self.known_digests(texts)
+        if found is None:
+            for text in set(texts).difference(self._digests):
+                self._digests[text] = self._entered(text)
+            found = [*map(self._digests.__getitem__, texts)]
+        return found
 
     def _entered(self, text: str) -> int:
         """Return the digest of a text, which is entered below where short texts are kept, and here else."""
         below = self._below
-        if below is None or len(text) > _LONGEST_WORD or len(below._digests) >= below._words:
+        if below is None:
             return self.add(text)
-        made = below.add(text)
-        below._digests[text], below._texts[made] = made, text
+        made = below._digests.get(text)
+        if made is None:
+            is_kept = len(text) <= _LONGEST_WORD and len(below._digests) < below._words
+            made = below.add(text) if is_kept else digest(text)
+            if below._texts.get(made, text) != text:
+                raise _alike(text, below._texts[made])
+            if not is_kept:
+                self._texts.setdefault(made, text)
+        if self._texts.get(made, text) != text:
+            raise _alike(text, self._texts[made])
         return made
+
+    def store(self, array: np.ndarray) -> np.ndarray:
+        """Return the digests of an array of str, whose texts can be read from now on."""
+        return np.array(self.digests_of(array.ravel().tolist()), "int64").reshape(array.shape)
 
     def read(self, stored: np.ndarray) -> np.ndarray:
         """Return the texts of an array of digests, as an array of objects."""
         flat = stored.ravel().tolist()
-        different = set(flat)
-        table: Texts | None = self
-        while table is not None and not table._texts.keys() >= different:
-            table = table._below
-        known = {value: self._found(value) for value in different} if table is None else table._texts
         made = np.empty(len(flat), dtype=object)
-        made[:] = list(map(known.__getitem__, flat))
+        made[:] = self._read(flat)
         return made.reshape(stored.shape)
+
+    def _read(self, digests: list[int]) -> list[str]:
+        table: Texts | None = self
+        while table is not None:
+            # The tables of most calls are empty.
+            if len(table._texts) > 1 or table._below is None:
+                try:
+                    return [*map(table._texts.__getitem__, digests)]
+                except KeyError:
+                    pass
+            table = table._below
+        known = {value: self._found(value) for value in set(digests)}
+        return [*map(known.__getitem__, digests)]
 
     def _found(self, value: int) -> str:
         text = self.text(value)
@@ -187,6 +221,10 @@ class Texts:
                 "that made them"
             )
         return text
+
+
+def _alike(text: str, other: str) -> VMError:
+    return VMError(f"the strings {text!r} and {other!r} have the same digest of 64 bits; one of them must change")
 
 
 _current: ContextVar[Texts | None] = ContextVar("vmkit_texts", default=None)
@@ -215,6 +253,26 @@ class open_call:
 
     def __exit__(self, *error: object) -> None:
         _current.reset(self._token)
+
+
+def text_tensor(array: np.ndarray, texts: Texts, device: Device) -> Tensor:
+    """Return the tensor of the digests of an array of str, whose texts can be read from now on."""
+    tensor = integer_tensor(texts.digests_of(array.ravel().tolist()), array.shape)
+    return tensor if tensor.device == device else tensor.copyto(device)
+
+
+def quick_text_tensor(value: object, texts: Texts) -> Tensor | None:
+    """Return the tensor of the digests of an array of objects that are str; None where that has to be looked at."""
+    if type(value) is not np.ndarray or value.dtype != object:
+        return None
+    flat = value.ravel().tolist()
+    digests = texts.known_digests(flat)
+    if digests is None and set(map(type, flat)) == {str}:
+        try:
+            digests = texts.digests_of(flat)
+        except UnicodeEncodeError:
+            return None  # half of a surrogate pair
+    return None if digests is None else integer_tensor(digests, value.shape)
 
 
 class StringTensor(Value):
@@ -253,12 +311,8 @@ class StringTensor(Value):
         """Return the strings as an array of objects."""
         return self._array.copy()
 
-    def stored(self) -> np.ndarray:
-        """Return the digests, whose texts are known in the call that runs."""
-        return call_texts().store(self._array)
-
     def to_runtime(self, device: Device, *, share: bool = True) -> Tensor:
-        return to_tensor(self.stored(), device)
+        return text_tensor(self._array, call_texts(), device)
 
     def to_numpy(self) -> np.ndarray:
         return self.numpy()

@@ -6,14 +6,20 @@ Sources: onnxruntime/contrib_ops/cpu/tokenizer.cc; MurmurHash3 by Austin Appleby
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
 __all__ = ["murmur_hash", "tokenizer"]
 
 _START, _END = "\x02", "\x03"
-# One character of a class, once or more often: the first match is the longest.
-_SIMPLE = re.compile(r"(\(\?[a-z]+\)|\(\?[a-z]+:)?(\[(\\.|[^\]\\])+\]|\\[dDsSwW])\+?\)?")
+_FLAGS = r"(\(\?[aims]+\)|\(\?[aims]*:)?"
+_CLASS = r"\[(\\.|[^\]\\])+\]|\\[dDsSwW]"
+_LITERAL = r"\\[^\w\s]|[^\\.^$*+?{}\[\]|()]"
+# One character of a class, once or more often: no match begins inside of another one and goes on behind it.
+_SIMPLE = re.compile(rf"{_FLAGS}({_CLASS})\+?\)?")
+# Characters one after the other, the last of them once or more often: the first match is the longest, and not empty.
+_GREEDY = re.compile(rf"{_FLAGS}({_CLASS}|{_LITERAL})+\+?\)?")
+_TEXT = re.compile(rf"(?:\(\?a\))?((?:{_LITERAL})+)")
 
 
 @lru_cache(maxsize=64)
@@ -33,9 +39,9 @@ def tokenizer(expression: str, separators: tuple[str, ...], least: int, marked: 
         Whether a token for the beginning and one for the end are put around those of a text.
     """
     token = re.compile(expression)
-    between = [re.compile(pattern) for pattern in separators]
+    between = [_splitter(re.compile(pattern)) for pattern in separators]
 
-    is_simple = _SIMPLE.fullmatch(expression) is not None
+    is_simple = (_GREEDY if least <= 1 else _SIMPLE).fullmatch(expression) is not None
 
     def parts(text: str) -> list[str]:
         if is_simple:
@@ -45,11 +51,16 @@ def tokenizer(expression: str, separators: tuple[str, ...], least: int, marked: 
         if not between:
             return list(text)
         row = [text]
-        for pattern in between:
-            row = [part for each in row for part in _between(pattern, each) if len(part) >= least]
+        for split in between:
+            row = [part for each in row for part in split(each) if len(part) >= least]
         return row
 
     return (lambda text: [_START, *parts(text), _END]) if marked else parts
+
+
+@lru_cache(maxsize=64)
+def _is_greedy(pattern: re.Pattern[str]) -> bool:
+    return _GREEDY.fullmatch(pattern.pattern) is not None
 
 
 def _longest(pattern: re.Pattern[str], text: str, start: int) -> tuple[int, int] | None:
@@ -58,7 +69,7 @@ def _longest(pattern: re.Pattern[str], text: str, start: int) -> tuple[int, int]
     if match is None:
         return None
     begin, end = match.span()
-    if _SIMPLE.fullmatch(pattern.pattern):
+    if _is_greedy(pattern):
         return begin, end
     ends = (e for e in range(len(text), end, -1) if pattern.fullmatch(text, begin, e))
     return begin, next(ends, end)
@@ -72,6 +83,15 @@ def _found(pattern: re.Pattern[str], text: str, least: int) -> Iterator[str]:
         if is_token:
             yield text[begin:end]
         start = end if is_token else begin + 1
+
+
+def _splitter(pattern: re.Pattern[str]) -> Callable[[str], Iterable[str]]:
+    """Return what gives the parts of a text that lie between the longest matches of a pattern."""
+    text = _TEXT.fullmatch(pattern.pattern)
+    if text is not None:
+        separator = re.sub(r"\\(.)", r"\1", text[1])
+        return lambda whole: whole.split(separator)
+    return pattern.split if _is_greedy(pattern) else lambda whole: _between(pattern, whole)
 
 
 def _between(pattern: re.Pattern[str], text: str) -> Iterator[str]:

@@ -159,8 +159,8 @@ SAMPLES |= {
     "contrib_tree_ensemble": lambda g: build(
         "contrib_tree_ensemble",
         g(3, 2),
-        g(3, 3, dtype=i32, values=[[1, 1, 2], [0, 1, 1], [0, 2, 2]], known=(0, 1)),
-        g(3, known=(0,)),
+        g(3, 2, dtype=i32, values=[[1, 1], [0, 0], [0, 1]], known=(0, 1)),
+        g(3, values=[0.5, float("nan"), float("nan")], known=(0,)),
         g(8, dtype=i32, values=[0] * 8, known=(0,)),
         g(1, dtype=i32, values=[1], known=(0,)),
         g(1, 2, dtype=i32, known=(0, 1)),

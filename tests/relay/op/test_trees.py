@@ -14,7 +14,7 @@ from vmkit.relay.op import build
 from vmkit.relay.transform import infer_module
 
 TABLES = {
-    "nodes": ((3, 3), "int32"),
+    "nodes": ((3, 2), "int32"),
     "thresholds": ((3,), "float32"),
     "roots": ((8,), "int32"),
     "steps": ((2,), "int32"),
@@ -41,7 +41,7 @@ def test_tables_that_go_together_are_taken() -> None:
 @pytest.mark.parametrize(
     ("changed", "targets", "message"),
     [
-        ({"nodes": (3, 2)}, 2, "2 elements along nodes, second, expected 3"),
+        ({"nodes": (3, 3)}, 2, "3 elements along nodes, second, expected 2"),
         ({"thresholds": (2,)}, 2, "2 elements along thresholds, expected 3"),
         ({"roots": (6,)}, 2, "there are 6 roots, expected a multiple of 4"),
         ({"steps": (1,)}, 2, "1 elements along steps, expected 2"),

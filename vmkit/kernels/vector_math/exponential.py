@@ -64,12 +64,13 @@ def sigmoid_quotient(x: tirx.Expr, then: Quotient) -> tirx.Expr:
 def exp(argument: tirx.Expr) -> tirx.Expr:
     """Return ``2**n * exp(r)`` with r within half of ln 2 around 0.
 
-    The error is 1.2e-7, one unit in the last place; below 2**-125 the result is 0.
+    The error is 1.2e-7, one unit in the last place; below 2**-125.5 the result is 0.
     """
 
     def result(x: tirx.Expr) -> tirx.Expr:
-        inside = tirx.Select(x > constant(89.0), constant(89.0), x)
-        return tirx.Select(x < constant(-87.0), constant(0.0), let(inside, scaled))
+        # From the bound on, half of the power of two has the bits of 0.
+        above = let(x, lambda v: tirx.Select(v < constant(-87.5), constant(-87.5), v))
+        return let(let(above, lambda v: tirx.Select(v > constant(89.0), constant(89.0), v)), scaled)
 
     def scaled(x: tirx.Expr) -> tirx.Expr:
         return let(x * constant(_LOG2E) + constant(_ROUND), lambda rounded: power(x, rounded))

@@ -24,6 +24,7 @@ from .index import require_integers
 from .interpolate import AxisTaps, Interpolation, require_pixels
 from .kernel import const, grid, loops
 from .registry import OpPattern, operator
+from .shape import reshape_value
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
@@ -88,33 +89,51 @@ class ResizeAxis:
         axis = resolve_axis(attrs.axis, len(shape))
         (target,) = read_shape(context, size) if dims.is_any(attrs.size) else context.dims([attrs.size])
         require_pixels(context, [shape[axis]], [target])
-        whole = [*shape[:axis], target, *shape[axis + 1 :]]
-        if attrs.antialias and attrs.method != "nearest_neighbor":
-            return _filtered(context, attrs, data, placement, axis, whole)
-        how = _way(attrs)
+        result = [*shape[:axis], target, *shape[axis + 1 :]]
+        if len(shape) - axis <= 2:
+            return _along(context, attrs, data, placement, axis, result)
+        # All behind the axis is one line, however short its own lines are.
+        line = dims.product(shape[axis + 1 :])
+        flat = reshape_value(context, data, [*shape[: axis + 1], line])
+        made = _along(context, attrs, flat, placement, axis, [*shape[:axis], target, line])
+        return reshape_value(context, made, result)
 
-        def compute(x: te.Tensor, places: te.Tensor, result: list[tirx.Expr]) -> te.Tensor:
-            extent = x.shape[axis]
-            coordinate = te.compute(
-                [result[axis]], lambda i: _coordinate(attrs, i, extent, result[axis], places), "coordinates"
-            )
-            taps = AxisTaps.around(
-                coordinate, lambda at: how.taps(at, extent), lambda p: tirx.max(tirx.min(p, extent - 1), 0)
-            )
 
-            def element(*i: tirx.Var) -> tirx.Expr:
-                at = [i[axis]]
-                read = [x(*i[:axis], taps.position(at, k), *i[axis + 1 :]) for k in range(taps.count)]
-                if taps.weight is None:
-                    value = read[0]
-                else:
-                    terms = [r * taps.weight(at, k).astype(str(x.dtype)) for k, r in enumerate(read)]
-                    value = sum(terms[1:], terms[0])
-                return _bounded(attrs, coordinate(i[axis]), extent, value)
+def _along(
+    context: LowerContext,
+    attrs: ResizeAxisAttrs,
+    data: relax.Expr,
+    placement: relax.Expr,
+    axis: int,
+    whole: Sequence[Dim],
+) -> relax.Expr:
+    """Return a tensor of a shape that differs along an axis."""
+    if attrs.antialias and attrs.method != "nearest_neighbor":
+        return _filtered(context, attrs, data, placement, axis, whole)
+    how = _way(attrs)
 
-            return te.compute(result, element, name="resize_axis")
+    def compute(x: te.Tensor, places: te.Tensor, result: list[tirx.Expr]) -> te.Tensor:
+        extent = x.shape[axis]
+        coordinate = te.compute(
+            [result[axis]], lambda i: _coordinate(attrs, i, extent, result[axis], places), "coordinates"
+        )
+        taps = AxisTaps.around(
+            coordinate, lambda at: how.taps(at, extent), lambda p: tirx.max(tirx.min(p, extent - 1), 0)
+        )
 
-        return context.te(compute, data, placement, [dims.as_expr(d) for d in whole])
+        def element(*i: tirx.Var) -> tirx.Expr:
+            at = [i[axis]]
+            read = [x(*i[:axis], taps.position(at, k), *i[axis + 1 :]) for k in range(taps.count)]
+            if taps.weight is None:
+                value = read[0]
+            else:
+                terms = [r * taps.weight(at, k).astype(str(x.dtype)) for k, r in enumerate(read)]
+                value = sum(terms[1:], terms[0])
+            return _bounded(attrs, coordinate(i[axis]), extent, value)
+
+        return te.compute(result, element, name="resize_axis")
+
+    return context.te(compute, data, placement, [dims.as_expr(d) for d in whole])
 
 
 def _way(attrs: ResizeAxisAttrs) -> Interpolation:

@@ -1,7 +1,8 @@
 """Ensembles of decision trees: every row of a matrix walks down every tree, and what the leaves hold is combined.
 
 The walk down one tree is a chain of loads, each of which waits for the last one. So a row walks down eight trees at
-once, as many steps as the deepest of them has: a leaf leads to itself. Where there are fewer trees, several rows walk
+once, as many steps as the deepest of them has: a leaf leads to itself. The two nodes behind a node lie side by side, so
+that the answer to its question is added to the place of the first. Where there are fewer trees, several rows walk
 down each. Rows go in blocks, so that eight trees stay in the cache for all rows of a block.
 """
 
@@ -24,12 +25,14 @@ from .registry import OpPattern, operator
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
-__all__ = ["EQUAL", "FEATURES", "LANES", "MISSING_IS_TRUE"]
+__all__ = ["EQUAL", "FEATURES", "LANES", "MISSING_IS_TRUE", "TURNED"]
 
 LANES = 8
 """How many ways down, of trees and rows, are gone at once."""
-FEATURES, MISSING_IS_TRUE, EQUAL = (1 << 28) - 1, 1 << 28, 1 << 29
-"""The parts of a node's first number: the feature; where what is no number goes; whether it asks for equality."""
+FEATURES, MISSING_IS_TRUE, EQUAL, TURNED = (1 << 28) - 1, 1 << 28, 1 << 29, -1 << 31
+"""The parts of a node's first number: the feature; where what is no number goes; whether it asks for equality; whether
+the feature's sign is turned round."""
+_QUESTIONS = ("LESS", "TURNED", "ANY")
 _ROWS = 64  # rows of a block
 
 
@@ -37,16 +40,19 @@ _ROWS = 64  # rows of a block
 class TreeEnsembleAttrs(Attrs):
     """Attributes of contrib_tree_ensemble.
 
-    targets is how many results a row has, features how many the trees read; combine is SUM, MIN or MAX. Trees that are
-    plain ask ``x <= threshold`` only, which is false for what is no number. In uneven trees most leaves are far above
-    the deepest one. at_once is how many rows walk down together, through LANES / at_once trees.
+    targets is how many results a row has, features how many the trees read; combine is SUM, MIN or MAX. Trees ask
+    ``x <= threshold`` only, which is false for what is no number, where questions is LESS; ``-x <= threshold``, too,
+    where it is TURNED; and ``x == threshold``, but not of -x, where it is ANY. In uneven trees most leaves are far
+    above the deepest one. Leaves are whole if each adds to all targets in their order. at_once is how many rows walk
+    down together, through LANES / at_once trees.
     """
 
     targets: Int
     features: Int
     combine: Str = "SUM"
-    is_plain: Bool = True
+    questions: Str = "LESS"
     is_uneven: Bool = False
+    is_whole: Bool = False
     at_once: Int = 1
 
 
@@ -61,9 +67,9 @@ class TreeEnsemble:
     ------
     data
         The rows, float32 or float64.
-    nodes : int32 (nodes, 3)
-        Of each node: feature and kind (see FEATURES), and the nodes behind a true and a false condition. A leaf leads
-        to itself.
+    nodes : int32 (nodes, 2)
+        Of each node: feature and kind (see FEATURES), and the node behind a true condition; that behind a false one is
+        the next. A leaf leads to itself: its question holds for nothing, and the node before it is the first.
     thresholds : (nodes,)
         What is compared with, of the type of the rows.
     roots, steps : int32
@@ -81,6 +87,8 @@ class TreeEnsemble:
             raise TypeCheckError(f"data must be a matrix of float32 or float64, not {rows}")
         if attrs.combine not in _COMBINE:
             raise TypeCheckError(f"combine is {attrs.combine!r}; it is {', '.join(_COMBINE)}")
+        if attrs.questions not in _QUESTIONS:
+            raise TypeCheckError(f"questions is {attrs.questions!r}; it is {', '.join(_QUESTIONS)}")
         if attrs.at_once not in (1, 2, 4, 8):
             raise TypeCheckError(f"at_once is {attrs.at_once}; it is 1, 2, 4 or 8")
         if isinstance(rows.shape[1], int) and rows.shape[1] < attrs.features:
@@ -109,7 +117,7 @@ def _require_tables(attrs: TreeEnsembleAttrs, tables: Sequence[Type]) -> None:
     if isinstance(roots[0], int) and roots[0] % together:
         raise TypeCheckError(f"there are {roots[0]} roots, expected a multiple of {together}: LANES / at_once")
     wanted = {
-        "nodes, second": (nodes[1], 3),
+        "nodes, second": (nodes[1], 2),
         "thresholds": (thresholds[0], nodes[0]),
         "steps": (steps[0], groups),
         "leaves, second": (leaves[1], 2),
@@ -214,16 +222,18 @@ class _Walk:
         """Return the node behind a node."""
         nodes, thresholds = tables[0], tables[1]
         kind = T.bind(nodes[node, 0])
-        if self.attrs.is_plain:
-            holds = data[row, kind] <= thresholds[node]
-        else:
-            feature = kind & tirx.const(FEATURES, "int32")
-            value, threshold = T.bind(data[row, feature]), T.bind(thresholds[node])
-            zero = tirx.const(0, "int32")
-            asked = tirx.Select((kind & tirx.const(EQUAL, "int32")) != zero, value == threshold, value <= threshold)
+        feature = kind if self.attrs.questions == "LESS" else kind & tirx.const(FEATURES, "int32")
+        value, threshold = T.bind(data[row, feature]), T.bind(thresholds[node])
+        zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
+        holds = value <= threshold
+        if self.attrs.questions == "TURNED":
+            # Read by itself: what is part of an index becomes wider.
+            holds = _turned(value, T.bind(nodes[node, 0] & tirx.const(TURNED, "int32"))) <= threshold
+        elif self.attrs.questions == "ANY":
+            asked = tirx.Select((kind & tirx.const(EQUAL, "int32")) != zero, value == threshold, holds)
             # Comparisons with itself are not folded away: to LLVM, what is no number does not differ from itself.
             holds = tirx.Select(tirx.isnan(value), (kind & tirx.const(MISSING_IS_TRUE, "int32")) != zero, asked)
-        return nodes[node, tirx.Select(holds, tirx.const(1, "int32"), tirx.const(2, "int32"))]
+        return nodes[node, 1] + tirx.Select(holds, zero, one)
 
     def gather(
         self, at: tirx.Buffer, result: tirx.Buffer, tables: tuple[tirx.Buffer, ...], row: tirx.Expr, k: int = 0
@@ -238,9 +248,25 @@ class _Walk:
                 value = self.combine(value, weights[at[lane]])
             T.buffer_store(result, value, [row, 0])
             return
+        if self.attrs.is_whole:
+            begins = [T.bind(leaves[at[lane], 0].astype("int64")) for lane in lanes]
+            with T.serial(0, self.attrs.targets) as target:
+                value = result[row, target]
+                for begin in begins:
+                    value = self.combine(value, weights[begin + target])
+                T.buffer_store(result, value, [row, target])
+            return
         for lane in lanes:
             begin, end = T.bind(leaves[at[lane], 0]), T.bind(leaves[at[lane], 1])
             with T.serial(0, (end - begin).astype("int64")) as i:
                 place = T.bind(begin.astype("int64") + i)
                 target = T.bind(ids[place].astype("int64"))
                 T.buffer_store(result, self.combine(result[row, target], weights[place]), [row, target])
+
+
+def _turned(value: tirx.Expr, sign: tirx.Expr) -> tirx.Expr:
+    """Return a number with its sign turned round where the first bit of an integer is set."""
+    bits = f"int{value.ty.dtype.bits}"
+    if bits == "int64":
+        sign = sign.astype(bits) << tirx.const(32, bits)
+    return tirx.reinterpret(str(value.ty.dtype), tirx.reinterpret(bits, value) ^ sign)

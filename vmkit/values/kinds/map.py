@@ -136,7 +136,8 @@ class Entries(tuple[Any, ...]):
 
 def _listed(tensor: RuntimeValue, dtype: str) -> list[Any]:
     """Return the elements of a tensor of a program as Python's numbers or texts, in lists as deep as its shape."""
-    array = conversion.to_numpy(TensorSpec("", dtype, ()).from_runtime(tensor))
+    spec = _vector(dtype)
+    array = conversion.to_numpy(spec.from_runtime(tensor) if spec.is_restored else conversion.from_runtime(tensor))
     assert isinstance(array, np.ndarray)
     made: list[Any] = array.tolist()
     return made

@@ -68,8 +68,11 @@ class TupleSpec(Spec, kind="tuple"):
     def from_runtime(self, value: RuntimeValue, release: Release | None = None) -> Result:
         if not isinstance(value, tvm_ffi.Array) or conversion.is_adt(value):
             return conversion.from_runtime(value, release)
-        pairs = zip(value, self.fields, strict=True)
-        return tuple([field.from_runtime(item, release) for item, field in pairs])
+        if len(value) != len(self.fields):
+            raise ValueError(f"a tuple of {len(value)}, expected {len(self.fields)} fields")
+        # Array's own iterator asks for the size before each item.
+        items = [conversion.array_item(value, index) for index in range(len(value))]
+        return tuple([field.from_runtime(item, release) for item, field in zip(items, self.fields, strict=True)])
 
     def _fields_to_json(self) -> dict[str, Any]:
         return {"fields": [field.to_json() for field in self.fields]}

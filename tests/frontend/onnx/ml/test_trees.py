@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tracemalloc
 from typing import Any
 
@@ -87,6 +88,63 @@ def test_every_question_and_aggregate_agrees_with_missing_values(aggregate: str,
     more = {"base_values": [0.5, -1.0, 2.0][:targets], "post_transform": "LOGISTIC" if targets > 1 else "NONE"}
     model = made.regressor(targets, aggregate_function=aggregate, **more)
     agrees(model, {"x": rows(70, holes=True)}, {"x": rows(3, holes=True)})
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("growth", [1.0, 0.6])
+@pytest.mark.parametrize("modes", [["BRANCH_LEQ", "BRANCH_LEQ"], MODES[:4]])
+def test_what_is_missing_goes_its_way_where_nothing_asks_for_equality(
+    modes: list[str], growth: float, dtype: str
+) -> None:
+    made = Ensemble(13, 6, 1, modes=modes, growth=growth, seed=5)
+    values = made.nodes["nodes_values"]
+    limits = [math.inf, -math.inf, math.nan, 0.0, -0.0, float(np.finfo(dtype).max), float(np.finfo(dtype).min)]
+    asking = [k for k, mode in enumerate(made.nodes["nodes_modes"]) if mode != "LEAF"]
+    for at, place in enumerate(asking[::3]):
+        values[place] = limits[at % len(limits)]
+    x = rows(70, holes=True).astype(dtype)
+    for at, value in enumerate([*limits, float(np.finfo(dtype).smallest_subnormal)]):
+        x[at :: len(limits) + 7, at % FEATURES] = value
+    agrees(made.regressor(1, dtype), {"x": x}, {"x": x[:1]})
+    agrees(Ensemble(9, 5, 1, modes=modes, growth=growth).regressor(1, dtype), {"x": x}, {"x": x[3:6]})
+
+
+def test_trees_that_share_nodes_and_roots() -> None:
+    """Trees of the newest operator may lead to one node from several, and from two trees."""
+    attributes = {
+        "nodes_featureids": [0, 1, 1, 2], "nodes_modes": numpy_helper.from_array(np.zeros(4, "uint8"), "m"),
+        "nodes_splits": numpy_helper.from_array(np.float32([0.0, 0.5, -0.5, 0.0]), "s"),
+        "nodes_truenodeids": [1, 3, 3, 0], "nodes_trueleafs": [0, 0, 0, 1],
+        "nodes_falsenodeids": [2, 0, 1, 1], "nodes_falseleafs": [0, 1, 1, 1],
+        "leaf_targetids": [0, 0], "leaf_weights": numpy_helper.from_array(np.float32([1.0, 10.0]), "w"),
+        "tree_roots": [0, 2, 2], "n_targets": 1,
+    }  # fmt: skip
+    proto = single("TreeEnsemble", {"x": (["n", 3], "float32")}, [F], version=5, **attributes)
+    x = np.random.default_rng(0).normal(size=(50, 3)).astype("float32")
+    shared = np.where(x[:, 2] <= 0, 1.0, 10.0)
+    first = np.where(x[:, 1] <= 0.5, shared, 1.0)
+    second = np.where(x[:, 1] <= -0.5, shared, 10.0)
+    expected = np.where(x[:, 0] <= 0, first, second) + 2 * second
+    result = vmkit.VirtualMachine(vmkit.compile(proto, target="llvm")).run(x).numpy()
+    np.testing.assert_array_equal(result[:, 0], expected.astype("float32"))
+
+
+@pytest.mark.parametrize("aggregate", ["SUM", "MIN", "MAX"])
+@pytest.mark.parametrize("targets", [2, 5, 17])
+def test_leaves_that_add_to_each_target_in_turn(targets: int, aggregate: str) -> None:
+    """In rows of a table, beside leaves in any other order and leaves that add to some."""
+    made = Ensemble(11, 3, 1, modes=["BRANCH_LEQ"], growth=0.9)
+    leaves = made.leaves
+    for change in ("none", "order", "some"):
+        made.leaves = {name: [value for value in leaves[name] for _ in range(targets)] for name in leaves}
+        made.leaves["ids"] = [*range(targets)] * len(leaves["ids"])
+        made.leaves["weights"] = np.random.default_rng(1).normal(size=len(made.leaves["ids"])).tolist()
+        if change == "order":
+            made.leaves["ids"][:2] = 1, 0
+        if change == "some":
+            for column in made.leaves.values():
+                del column[3]
+        agrees(made.regressor(targets, aggregate_function=aggregate), {"x": rows(20)}, {"x": rows(1)})
 
 
 @pytest.mark.parametrize("growth", [1.0, 0.6])

@@ -38,6 +38,22 @@ def test_resize(attributes: dict[str, Any]) -> None:
     check(proto, *[{"x": array(2, 4, h, w)} for h, w in ((5, 6), (4, 3))])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("attributes", [*RESIZES[:3], {"mode": "linear", "antialias": 1}])
+@pytest.mark.parametrize("sizes", [[1, 3, 14, 26], [2, 5, 14, 4], [1, 3, 7, 13]])
+def test_sizes_of_all_axes_resize_a_batch_of_any_size_too(
+    attributes: dict[str, Any], sizes: list[int], dtype: str
+) -> None:
+    x = {"x": (["n", 3, 7, 13], dtype)}
+    nodes = [node("Resize", "x _ _ sizes", "y", **attributes)]
+    proto = model(nodes, x, "y", {"sizes": np.array(sizes)}, opset=19)
+    feeds = [{"x": (array(n, 3, 7, 13) * 50 + 100).astype(dtype)} for n in (1, 2, 3)]
+    if dtype == "uint8" and attributes["mode"] == "linear":
+        for feed in feeds:  # how halves are rounded between axes is each library's own
+            feed["x"][...] = 64
+    agrees_with_reference(proto, *feeds)
+
+
 def test_upsample() -> None:
     proto = model([node("Upsample", "x scales", "y")], IMAGE, "y", {"scales": np.array([1, 1, 2, 2], "float32")}, 9)
     check(proto, *IMAGES)

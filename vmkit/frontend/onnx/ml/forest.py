@@ -1,7 +1,8 @@
 """Trees of any of ONNX's operators in the form that the operator for ensembles takes.
 
-Every question becomes ``x <= threshold`` or ``x == threshold``, with what lies behind it exchanged where it was the
-opposite one, and a set of values becomes one question for each.
+Every question becomes ``x <= threshold``, ``-x <= threshold`` or ``x == threshold``, with what lies behind it exchanged
+where it was the opposite one, and a set of values becomes one question for each. The two nodes behind a question lie
+side by side; a node that several lead to is there for each of them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from ....errors import ModelError
 from ....relay.ir import Expr
 from ....relay.op import build
-from ....relay.op.trees import EQUAL, FEATURES, LANES, MISSING_IS_TRUE
+from ....relay.op.trees import EQUAL, LANES, MISSING_IS_TRUE, TURNED
 from ..known import constant
 from .tree_nodes import MODES, Leaves, Nodes
 
@@ -65,12 +66,25 @@ class Forest:
         together = min(LANES, 1 << (len(order) - 1).bit_length())
         # Trees that are one leaf, which adds nothing, fill the last group.
         missing = -len(order) % together
-        roots = np.concatenate([np.full(missing, len(self.nodes)), self.roots[order]]).astype("int32")
+        leaves_only = np.zeros(int(missing > 0), "int64")
+        roots = np.concatenate([np.full(missing, len(order)), np.arange(len(order))]).astype("int32")
         steps = np.concatenate([np.zeros(missing), self._longest[order]]).astype("int32")
-        count = len(self.nodes) + bool(missing)
-        kinds, thresholds = self._questions(count)
-        tables = [kinds, thresholds, roots, steps.reshape(-1, together).max(axis=1), *self._added(count, combine)]
-        asking = ~self.nodes.is_leaf
+        asking = np.flatnonzero(~self.nodes.is_leaf)
+        pairs = np.stack([self.nodes.true[asking], self.nodes.false[asking]], axis=1)
+        questions, kinds, thresholds = self._questions(asking, pairs)
+        # The node that stands in each place: roots, a leaf that adds nothing, and the two behind each that asks.
+        source = np.concatenate([self.roots[order], leaves_only, pairs.ravel()])
+        first = np.zeros(len(self.nodes), "int64")
+        first[asking] = len(order) + len(leaves_only) + 2 * np.arange(len(asking))
+        nodes = np.zeros((len(source), 2), "int32")
+        nodes[:, 0], nodes[:, 1] = kinds[source], first[source]
+        levels = thresholds[source]
+        # No number is below what is none, so that a leaf leads to the second of two nodes: to itself.
+        is_leaf = self.nodes.is_leaf[source]
+        is_leaf[len(order) : len(order) + len(leaves_only)] = True
+        nodes[is_leaf, 0], nodes[is_leaf, 1], levels[is_leaf] = 0, np.flatnonzero(is_leaf) - 1, np.nan
+        is_whole, *added = self._added(source, len(order) if missing else None, combine)
+        tables = [nodes, levels, roots, steps.reshape(-1, together).max(axis=1), *added]
         return build(
             "contrib_tree_ensemble",
             rows,
@@ -78,8 +92,9 @@ class Forest:
             targets=self.targets,
             features=int(self.nodes.features[asking].max(initial=-1)) + 1,
             combine=combine,
-            is_plain=bool((kinds[:, 0] <= FEATURES).all()),
+            questions=questions,
             is_uneven=bool(np.mean(self._mean) < _UNEVEN * np.mean(self._longest)),
+            is_whole=is_whole,
             at_once=LANES // together,
         )
 
@@ -93,43 +108,75 @@ class Forest:
         given, best = ((1 + np.maximum.reduceat(d, starts)).sum() for d in (self._longest, self._longest[by_depth]))
         return np.arange(len(by_depth)) if given <= _WORTH_SORTING * best else by_depth
 
-    def _questions(self, count: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Return kinds and what is behind, and thresholds, of so many nodes whose questions are <= or ==."""
+    def _questions(
+        self, asking: np.ndarray[Any, Any], pairs: np.ndarray[Any, Any]
+    ) -> tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Return what questions there are, and kinds and thresholds of all nodes; turn pairs where a question is."""
         nodes, dtype = self.nodes, np.dtype(self.dtype)
-        is_leaf, modes = nodes.is_leaf, nodes.modes
+        modes = nodes.modes[asking]
         with np.errstate(over="ignore", invalid="ignore"):
-            values = nodes.values.astype(dtype)
-        # Nothing lies between a number and the one below it; nothing is below the least.
-        below = np.nextafter(values, dtype.type(-np.inf))
-        below = np.where(below == values, dtype.type(np.nan), below)
-        thresholds = np.zeros(count, dtype)
-        thresholds[: len(nodes)] = np.where(is_leaf, 0, np.where(_among(modes, _LT, _GTE), below, values))
+            values = nodes.values[asking].astype(dtype)
+        is_equality = _among(modes, _EQ, _NEQ)
+        levels = np.where(_among(modes, _LT, _GTE), _below(values), values)
+        # Nothing is more than what is no number, either.
+        levels = np.where(_among(modes, _GT, _GTE) & np.isnan(values), dtype.type(np.inf), levels)
         is_turned = _among(modes, _GT, _GTE, _NEQ)
+        given = nodes.missing_is_true[asking]
         # What is no number differs from everything.
-        missing = np.where(_among(modes, _GT, _GTE), ~nodes.missing_is_true, nodes.missing_is_true) & (modes != _NEQ)
-        kind = nodes.features | np.where(_among(modes, _EQ, _NEQ), EQUAL, 0) | np.where(missing, MISSING_IS_TRUE, 0)
-        kinds = np.zeros((count, 3), "int32")
-        kinds[:, 1] = kinds[:, 2] = np.arange(count)  # a leaf leads to itself
-        asking = np.flatnonzero(~is_leaf)
-        kinds[asking, 0] = kind[asking]
-        kinds[asking, 1] = np.where(is_turned, nodes.false, nodes.true)[asking]
-        kinds[asking, 2] = np.where(is_turned, nodes.true, nodes.false)[asking]
-        return kinds, thresholds
+        missing = np.where(_among(modes, _GT, _GTE), ~given, given) & (modes != _NEQ)
+        kinds, thresholds = np.zeros(len(nodes), "int32"), np.zeros(len(nodes), dtype)
+        if is_equality.any():
+            flags = np.where(is_equality, EQUAL, 0) | np.where(missing, MISSING_IS_TRUE, 0)
+        else:
+            # What holds for what is no number is the opposite of x > y, which is -x < -y; x <= NaN is false for all.
+            opposite = np.where(np.isnan(levels), dtype.type(np.inf), _below(-levels))
+            flags, levels, is_turned = (
+                np.where(missing, TURNED, 0),
+                np.where(missing, opposite, levels),
+                is_turned ^ missing,
+            )
+        kinds[asking], thresholds[asking] = nodes.features[asking] | flags, levels
+        pairs[is_turned] = pairs[is_turned, ::-1]
+        return "ANY" if is_equality.any() else "TURNED" if missing.any() else "LESS", kinds, thresholds
 
-    def _added(self, count: int, combine: str) -> tuple[np.ndarray[Any, Any], ...]:
-        """Return where what each of so many nodes adds begins and ends, the targets and the weights."""
-        leaves, of_nodes = self.leaves, np.zeros((count, 2), "int32")
+    def _added(
+        self, source: np.ndarray[Any, Any], empty: int | None, combine: str
+    ) -> tuple[bool, np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Return whether each leaf adds to each target, where what each place adds begins and ends, and what that is.
+
+        The place `empty` adds nothing.
+        """
+        leaves, neutral, joined = self.leaves, *_COMBINE[combine]
         if self.targets == 1:
-            neutral, joined = _COMBINE[combine]
-            single = np.full(count, neutral)
+            single = np.full(len(self.nodes), neutral)
             joined.at(single, leaves.places, leaves.weights)
-            return of_nodes[:1], np.zeros(1, "int32"), single.astype(self.dtype)
+            weights = single[source].astype(self.dtype)
+            if empty is not None:
+                weights[empty] = neutral
+            return False, np.zeros((1, 2), "int32"), np.zeros(1, "int32"), weights
         order = np.argsort(leaves.places, kind="stable")
-        ends = np.cumsum(np.bincount(leaves.places, minlength=count))
-        of_nodes[:, 1], of_nodes[1:, 0] = ends, ends[:-1]
-        if not len(order):
-            return of_nodes, np.zeros(1, "int32"), np.zeros(1, self.dtype)
-        return of_nodes, leaves.targets[order].astype("int32"), leaves.weights[order].astype(self.dtype)
+        targets, weights = leaves.targets[order], leaves.weights[order]
+        ends = np.cumsum(np.bincount(leaves.places, minlength=len(self.nodes)))
+        begins = np.concatenate([[0], ends[:-1]])
+        is_whole = bool(
+            len(order) == self.targets * np.count_nonzero(self.nodes.is_leaf)
+            and (ends - begins)[self.nodes.is_leaf].min(initial=self.targets) == self.targets
+            and (targets.reshape(-1, self.targets) == np.arange(self.targets)).all()
+        )
+        of_places = np.stack([begins, ends], axis=1)[source]
+        if empty is not None:
+            of_places[empty] = len(order), len(order) + self.targets * is_whole
+        # What a leaf adds that adds nothing; a table has an element at least.
+        targets = np.concatenate([targets, np.arange(self.targets)])
+        weights = np.concatenate([weights, np.full(self.targets, neutral)])
+        return is_whole, of_places.astype("int32"), targets.astype("int32"), weights.astype(self.dtype)
+
+
+def _below(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the largest numbers that are less; nothing is below the least."""
+    with np.errstate(over="ignore"):
+        below = np.nextafter(values, values.dtype.type(-np.inf))
+    return np.where(below == values, values.dtype.type(np.nan), below)
 
 
 def _among(modes: np.ndarray[Any, Any], *wanted: int) -> np.ndarray[Any, Any]:

@@ -56,9 +56,21 @@ def _resized(ctx: Context, x: Expr, axes: Sequence[Axis], way: Way) -> Expr:
     changed = [a for a in axes if is_cropped or not dims.equal(a.size, a.extent) or not a.is_exact]
     if not changed:
         return x
-    whole = _whole_images(ctx, x, changed, way)
-    if whole is not None:
-        return whole
+    images, others = ([a for a in changed if (a.axis >= 2) is is_image] for is_image in (True, False))
+    if not _are_whole_images(ctx, x, images, way) or (others and not _keeps_values(ctx, x, way)):
+        return _one_by_one(ctx, x, changed, way)
+    return _whole_images(ctx, _one_by_one(ctx, x, others, way), images, way)
+
+
+def _keeps_values(ctx: Context, x: Expr, way: Way) -> bool:
+    """Say whether what one kernel gives the next one is not rounded."""
+    return way.mode == "nearest" or ctx.dtype(x) in ("float32", "float64")
+
+
+def _one_by_one(ctx: Context, x: Expr, changed: Sequence[Axis], way: Way) -> Expr:
+    """Return a tensor with axes resized one after the other."""
+    if not changed:
+        return x
     own = ctx.dtype(x)
     wide = own if way.mode == "nearest" or own == "float64" else "float32"
     values = relay.cast(x, wide) if wide != own else x
@@ -91,15 +103,19 @@ def _wide(ctx: Context, value: Expr | float) -> Expr:
     return value if isinstance(value, Expr) else ctx.constant(value, "float64")
 
 
-def _whole_images(ctx: Context, x: Expr, axes: Sequence[Axis], way: Way) -> Expr | None:
-    """Return images resized by one kernel; None where sizes or the way are not what that takes."""
-    rank = ctx.rank(x) - 2
-    if rank not in _LAYOUTS or any(a.axis < 2 or not a.is_exact or dims.is_any(a.size) for a in axes):
-        return None
+def _are_whole_images(ctx: Context, x: Expr, axes: Sequence[Axis], way: Way) -> bool:
+    """Say whether one kernel can resize images along these axes: sizes and the way are what it takes."""
+    if ctx.rank(x) - 2 not in _LAYOUTS or not axes or any(not a.is_exact or dims.is_any(a.size) for a in axes):
+        return False
     if way.coordinates not in _PLAIN_MODES or (way.antialias and way.mode != "nearest"):
-        return None
-    if way.mode == "cubic" and not ctx.dtype(x).startswith(("float", "bfloat")):
-        return None  # the curve may pass the largest number, at which the other way stops
+        return False
+    # A curve may pass the largest number, at which the other way stops.
+    return way.mode != "cubic" or ctx.dtype(x).startswith(("float", "bfloat"))
+
+
+def _whole_images(ctx: Context, x: Expr, axes: Sequence[Axis], way: Way) -> Expr:
+    """Return images resized by one kernel."""
+    rank = ctx.rank(x) - 2
     size = ctx.shape(x)[2:]
     for axis in axes:
         size[axis.axis - 2] = axis.size
