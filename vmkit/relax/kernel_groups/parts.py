@@ -20,6 +20,7 @@ from tvm.tirx.buffer import buffer_data_pointer_type, is_buffer_var
 
 from ...errors import CompileError
 from ..rewrite import with_functions
+from .own_tensors import with_own_tensors
 
 __all__ = [
     "CALLS_PARTS",
@@ -148,6 +149,7 @@ def parts_called(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.
             changed[gvar] = _part(function, gvar.name_hint)
         elif CALLS_PARTS in function.attrs:
             linked = partial(called, symbols=function.attrs.get(_SYMBOLS, {}))
+            function = with_own_tensors(function, gvar.name_hint)
             changed[gvar] = function.with_body(tvm_ffi.structural_map(function.body, (tirx.Evaluate, linked)))
     return with_functions(mod, changed)
 
