@@ -83,11 +83,11 @@ def by_itself(function: tirx.PrimFunc, symbols: Mapping[str, str], name: str) ->
     function
         Of that `name`.
     symbols
-        The symbols of all parts, by their names.
+        The symbols of parts that are built without the function, by their names.
     """
     if is_part(function):
         return function.with_attr({"global_symbol": symbols[name], _SYMBOLS: symbols[name]})
-    called = {part: symbols[part] for part in parts_called_by(function)}
+    called = {part: symbols[part] for part in parts_called_by(function) if part in symbols}
     return function.with_attr(_SYMBOLS, called) if called else function
 
 
