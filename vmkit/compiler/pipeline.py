@@ -39,6 +39,7 @@ from ..relax.planning import plan_memory
 from ..relax.scaled_storage import share_scaled_storage
 from ..relax.shape_heap import lower_shapes
 from ..relax.shape_pipeline import SHAPES
+from ..relax.shared_kernels import share_kernels
 from ..relax.sharing import merge_views
 from ..relax.size_names import name_sizes
 from ..relax.storage import own_storage_of_branches
@@ -57,7 +58,7 @@ from .kernel_modules import modules_of
 from .kernel_objects import kernel_objects, linked_kernels
 from .kernel_pipeline import PIPELINE
 from .large_sizes import large_sizes_named
-from .options import CompilerOptions
+from .options import OWN_KERNELS, CompilerOptions
 
 __all__ = [
     "Bytecode",
@@ -122,6 +123,8 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
     passes += [branches_back(), views_of_reshapes(), eliminate_dead_code()]
     if options.runs("NameSizes", 1):
         passes.append(name_sizes())
+    if target.kind.name == "llvm" and options.runs("ShareKernels", 1) and options.opt_level < OWN_KERNELS:
+        passes.append(share_kernels())
     with target:
         # A Sequential would leave out at level 0 what every program needs: lifted closures, and dead code gone.
         for each in passes:
