@@ -47,6 +47,10 @@ def padded(x: relay.Expr, _: int) -> relay.Expr:
     return relay.nn.pad(x, ((0, 0), (1, 2), (1, 1)), 0.0)
 
 
+def pooled(x: relay.Expr, _: int) -> relay.Expr:
+    return relay.nn.max_pool1d(x, pool_size=3, strides=1, padding=(1, 1), layout="NWC")
+
+
 def summed(x: relay.Expr, _: int) -> relay.Expr:
     return relay.sum(x, axis=[2])
 
@@ -64,7 +68,7 @@ def run(function: relay.Function, level: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("layer", "count"), [(joined, 1), (scaled, 1), (turned, 1), (padded, 1), (sliced, 3), (summed, 3)]
+    ("layer", "count"), [(joined, 1), (scaled, 1), (turned, 1), (padded, 1), (pooled, 1), (sliced, 3), (summed, 3)]
 )
 def test_kernels_that_differ_in_sizes_alone_are_one(layer: Callable[[relay.Expr, int], relay.Expr], count: int) -> None:
     function = program(layer)

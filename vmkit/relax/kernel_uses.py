@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import tvm
 import tvm_ffi
-from tvm import ir, relax, s_tir, tirx
+from tvm import ir, relax, tirx
 
 from .aliases import is_call
 from .rewrite import nested_bindings, on_bindings, on_functions, retyped_call, with_branches
 
-__all__ = ["calls_in", "only_called", "reduces", "results_of", "with_kernels"]
+__all__ = ["calls_in", "only_called", "results_of", "with_kernels"]
 
 
 def calls_in(function: ir.BaseFunc) -> Iterator[relax.Call]:
@@ -41,17 +41,6 @@ def only_called(mod: tvm.IRModule, calls: Sequence[relax.Call]) -> set[ir.Global
             tvm_ffi.structural_walk(function, (ir.GlobalVar, found.append))
     named, called = Counter(found), Counter(call.args[0] for call in calls)
     return {gvar for gvar, count in called.items() if named[gvar] == count and isinstance(mod[gvar], tirx.PrimFunc)}
-
-
-def reduces(kernel: tirx.PrimFunc) -> bool:
-    """Say whether a kernel has a reduction."""
-    kinds: list[int] = []
-
-    def note(block: s_tir.SBlock) -> None:
-        kinds.extend(axis.iter_type for axis in block.iter_vars)
-
-    tvm_ffi.structural_walk(kernel.body, (s_tir.SBlock, note))
-    return tirx.IterVar.CommReduce in kinds
 
 
 def with_kernels(

@@ -1,7 +1,7 @@
 """One kernel for all that differ in their sizes alone, which it is told by the shapes of its arguments.
 
-Less is scheduled and built then, for kernels that know less. Only those that move and map elements are shared: they
-wait for memory, whatever they know of sizes.
+Less is scheduled and built then, for kernels that know less. Those that move and map elements wait for memory, whatever
+they know of sizes. Of sums and maxima those are shared that are over as many elements in all of them, as of windows.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 
 import tvm
 import tvm_ffi
-from tvm import ir, tirx
+from tvm import ir, s_tir, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from .._tvm import retyped
 from ..relay.ir.dims import structural_key
-from .kernel_uses import calls_in, only_called, reduces, with_kernels
+from .kernel_uses import calls_in, only_called, with_kernels
 from .views import only_reshapes
 
 __all__ = ["share_kernels"]
@@ -53,13 +53,13 @@ def _shared(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _may_be_shared(kernel: tirx.PrimFunc) -> bool:
-    """Say whether a kernel only moves and maps elements of tensors of known sizes, and has no schedule."""
+    """Say whether a kernel is of tensors of known sizes, and has no schedule yet."""
     if kernel.attrs.get("tirx.is_scheduled", False) or not all(map(is_buffer_var, kernel.params)):
         return False
     sizes = [size for param in kernel.params for size in param.ty.shape]
     is_known = all(isinstance(size, tirx.IntImm) for size in sizes)
     # Of a reshape its sizes tell later passes that it is one.
-    return is_known and not reduces(kernel) and not only_reshapes(kernel)
+    return is_known and not only_reshapes(kernel)
 
 
 def _apart(kernel: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[int]]:
@@ -77,7 +77,10 @@ def _apart(kernel: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[int]]:
 
 
 def _kernel_of(family: Mapping[ir.GlobalVar, tirx.PrimFunc], numbers: Sequence[Sequence[int]]) -> tirx.PrimFunc | None:
-    """Return the kernel of all in a family; None where numbers differ that are no extents of arguments, nor sums."""
+    """Return the kernel of all in a family.
+
+    None where numbers differ that are neither extents of arguments nor sums of them, or extents of what is reduced.
+    """
     extents = zip(*(_extents(kernel) for kernel in family.values()), strict=True)
     places = list(zip(*numbers, strict=True))
     known: Known = {values: tirx.Var("s", _SIZE) for values in dict.fromkeys(extents) if _differ(values)}
@@ -93,7 +96,20 @@ def _kernel_of(family: Mapping[ir.GlobalVar, tirx.PrimFunc], numbers: Sequence[S
         return known.get(next(left), number) if str(number.ty.dtype) == _SIZE else number
 
     made = tvm_ffi.structural_map(next(iter(family.values())), (tirx.IntImm, put))
+    if not _reduces_known(made):
+        return None
     return tirx.PrimFunc(made.params, made.body, made.ret_type, made.attrs)  # which has a type of its own then
+
+
+def _reduces_known(kernel: tirx.PrimFunc) -> bool:
+    """Say whether all axes that a kernel reduces are of known extent."""
+    extents: list[tirx.Expr] = []
+
+    def note(block: s_tir.SBlock) -> None:
+        extents.extend(axis.dom.extent for axis in block.iter_vars if axis.iter_type == tirx.IterVar.CommReduce)
+
+    tvm_ffi.structural_walk(kernel.body, (s_tir.SBlock, note))
+    return all(isinstance(extent, tirx.IntImm) for extent in extents)
 
 
 def _differ(values: tuple[int, ...]) -> bool:

@@ -18,7 +18,7 @@ from tvm.tirx.buffer import is_buffer_var
 from .._dataclasses import dataclass
 from .._tvm import retyped
 from ..relay.ir.dims import structural_key
-from .kernel_uses import calls_in, only_called, reduces, results_of, with_kernels
+from .kernel_uses import calls_in, only_called, results_of, with_kernels
 from .rewrite import substituted, variables_in
 from .views import only_reshapes
 
@@ -102,7 +102,7 @@ def _renamed(kernel: tirx.PrimFunc, inputs: int) -> _Renamed | None:
     inputs : int
         How many of its parameters are inputs.
     """
-    names = _names_of(_sizes_of(kernel.params), reduces(kernel))
+    names = _names_of(_sizes_of(kernel.params), _reduces(kernel))
     if not names or only_reshapes(kernel):
         return None  # its sizes tell later passes that it only reshapes
     made = _with_names(kernel, names)
@@ -134,6 +134,16 @@ def _without_constant(size: tirx.Expr) -> tuple[tirx.Expr, int]:
     if isinstance(size, tirx.Add | tirx.Sub) and isinstance(size.b, tirx.IntImm):
         return size.a, int(size.b) if isinstance(size, tirx.Add) else -int(size.b)
     return size, 0
+
+
+def _reduces(kernel: tirx.PrimFunc) -> bool:
+    kinds: list[int] = []
+
+    def note(block: s_tir.SBlock) -> None:
+        kinds.extend(axis.iter_type for axis in block.iter_vars)
+
+    tvm_ffi.structural_walk(kernel.body, (s_tir.SBlock, note))
+    return tirx.IterVar.CommReduce in kinds
 
 
 def _names_of(sizes: Sequence[tirx.Expr], reduces: bool) -> list[tuple[tirx.Expr, tirx.Expr]]:
