@@ -16,6 +16,7 @@ from vmkit import relay
 from vmkit.cache import Cache
 from vmkit.compiler import kernel_objects
 from vmkit.compiler.cache_key import kernel_key
+from vmkit.compiler.units import Unit
 from vmkit.errors import ExecutableError
 from vmkit.target import canonical_target
 
@@ -167,6 +168,6 @@ def test_values_that_were_numbered_otherwise_are_the_same_kernel() -> None:
     assert texts[0] == texts[1] and len(set(texts)) == 3
     # What a program calls it by is another thing, also where it looks like such a name.
     target = canonical_target("native").primary
-    units = [kernel_objects._Unit(tvm.IRModule({name: scaled("x", 2)}), "vmkit") for name in ("lv3", "lv17", "lv3")]
+    units = [Unit(tvm.IRModule({name: scaled("x", 2)}), "vmkit") for name in ("lv3", "lv17", "lv3")]
     one, other, same = (kernel_objects._key_of(unit, target).digest for unit in units)
     assert one == same != other

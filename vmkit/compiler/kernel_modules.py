@@ -59,7 +59,8 @@ def _with_their_parts(kernels: tvm.IRModule) -> Iterator[Functions]:
     functions = {gvar.name_hint: (gvar, function) for gvar, function in kernels.functions.items()}
     for gvar, function in functions.values():
         if not is_part(function):
-            yield {gvar: function, **dict(functions[name] for name in parts_called_by(function))}
+            called = (functions[name] for name in parts_called_by(function) if name in functions)
+            yield {gvar: function, **dict(called)}
 
 
 def _size(function: tirx.PrimFunc) -> int:

@@ -12,7 +12,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 
 import tvm
 from tvm.target import Target
@@ -22,20 +23,20 @@ from ..cache import Key
 from ..cache.kernels import Kernels
 from ..errors import ExecutableError
 from ..executable.linker import linker_for
-from ..executable.objects import Objects, has_room, linked, loaded
-from ..executable.scratch import scratch_folder
+from ..executable.objects import Objects, linked, loaded
 from ..relax.kernel_groups.parts import by_itself, is_part
 from ..relax.shape_pipeline import SHAPES
 from ..stack import on_deep_stack
-from ..target.families import is_generic
 from ..target.llvm import description_of
 from ..values.host_memory import return_free_memory
+from .ahead import KernelsAhead, stay_in_objects
 from .all_cores import cores_to_use, on_all_cores
 from .cache_key import kernel_key
 from .code_target import code_target
 from .kernel_modules import modules_of, number_of_modules
 from .kernel_pipeline import PIPELINE
 from .surroundings import Surroundings
+from .units import Unit, built
 
 __all__ = ["LinkedKernels", "kernel_objects", "linked_kernels"]
 
@@ -51,14 +52,6 @@ class LinkedKernels:
 
     library: tvm.runtime.Module
     file: bytes
-
-
-@dataclass(frozen=True)
-class _Unit:
-    """What is built by itself: a module of one kernel, or of all functions that compute shapes."""
-
-    mod: tvm.IRModule
-    pipeline: str
 
 
 def linked_kernels(
@@ -86,46 +79,60 @@ def kernel_objects(
     shapes: tvm.IRModule | None,
     target: Target,
     in_llvm: Callable[[], tuple[tvm.runtime.Module, ...]],
+    ahead: KernelsAhead | None = None,
 ) -> Objects | None:
     """Return the machine code of kernels and of functions that compute shapes, made on all cores and not linked yet.
 
-    None for few kernels, whose code is made sooner than it is linked; for a family of processors, of which LLVM's form
-    is stored; where passes are observed; and where nothing links for the target, or there is no room for files.
+    None for few kernels, whose code is made sooner than it is linked, and where objects are not kept; see
+    :func:`.ahead.stay_in_objects`.
     """
+    if kernels is None or number_of_modules(kernels, cores_to_use()) < 2 or not stay_in_objects(target):
+        return None
     surroundings = Surroundings.capture()
-    triple = description_of(target)[0]
-    count = 1 if kernels is None else number_of_modules(kernels, cores_to_use())
-    if kernels is None or count < 2 or is_generic(target) or "wasm" in triple or surroundings.has_instruments:
-        return None
-    if linker_for(triple) is None or not has_room():
-        logger.info("kernels stay in memory as LLVM has them: there is no C compiler for %s, or no room", triple)
-        return None
     coded = code_target(target)
-    units = [_Unit(mod, PIPELINE) for mod in modules_of(kernels, count)]
+    symbols, codes = ahead.taken(kernels) if ahead is not None else ({}, [])
+    left = _without(kernels, symbols)
+    units = [Unit(mod, PIPELINE) for mod in modules_of(left, number_of_modules(left, cores_to_use()))]
     if shapes is not None:
-        units.append(_Unit(shapes, SHAPES))
+        units.append(Unit(shapes, SHAPES))
 
     def again() -> tuple[tvm.runtime.Module, ...]:
         with surroundings.entered():
             return in_llvm()
 
-    def built(unit: _Unit) -> bytes:
-        made = _built(unit, coded)
+    def code(unit: Unit) -> bytes:
+        made = built(unit, coded)
         return_free_memory()  # of each thread's heap all that the largest module took would stay
         return made
 
-    return Objects(tuple(on_all_cores(built, units)), triple, lambda: on_deep_stack(again))
+    # What other cores have begun comes last, so that nothing waits for it.
+    jobs: list[Callable[[], bytes]] = [*(partial(code, unit) for unit in units), *codes]
+    objects = tuple(on_all_cores(_called, jobs))
+    return Objects(objects, description_of(target)[0], lambda: on_deep_stack(again))
 
 
-def _units(kernels: tvm.IRModule | None, shapes: tvm.IRModule | None) -> Iterator[_Unit]:
+def _called(job: Callable[[], bytes]) -> bytes:
+    return job()
+
+
+def _without(kernels: tvm.IRModule, symbols: Mapping[str, str]) -> tvm.IRModule:
+    """Return a module of kernels without those that have symbols elsewhere, by which the others call them."""
+    if not symbols:
+        return kernels
+    named = {gvar: f for gvar, f in kernels.functions.items() if gvar.name_hint not in symbols}
+    functions = {gvar: by_itself(f, symbols, gvar.name_hint) if not is_part(f) else f for gvar, f in named.items()}
+    return tvm.IRModule(functions, attrs=kernels.attrs)
+
+
+def _units(kernels: tvm.IRModule | None, shapes: tvm.IRModule | None) -> Iterator[Unit]:
     if kernels is not None:
         named = {gvar.name_hint: function for gvar, function in kernels.functions.items()}
         symbols = {name: _symbol(function) for name, function in named.items() if is_part(function)}
         for name, function in named.items():
             mod = tvm.IRModule({symbols.get(name, name): by_itself(function, symbols, name)}, attrs=kernels.attrs)
-            yield _Unit(mod, PIPELINE)
+            yield Unit(mod, PIPELINE)
     if shapes is not None:
-        yield _Unit(shapes, SHAPES)
+        yield Unit(shapes, SHAPES)
 
 
 def _symbol(part: tvm.tirx.PrimFunc) -> str:
@@ -134,7 +141,7 @@ def _symbol(part: tvm.tirx.PrimFunc) -> str:
     return f"vmkit_part_{hashlib.sha256(text.encode()).hexdigest()[:32]}"
 
 
-def _key_of(unit: _Unit, target: Target) -> Key:
+def _key_of(unit: Unit, target: Target) -> Key:
     # What it is called by is no name of a value, whatever it looks like.
     names = sorted(gvar.name_hint for gvar in unit.mod.get_global_vars())
     return kernel_key("\n".join([*names, _text(unit.mod)]), unit.pipeline, target)
@@ -146,14 +153,14 @@ def _text(node: tvm.IRModule | tvm.tirx.PrimFunc) -> str:
     return _NUMBERED.sub(lambda found: names.setdefault(found[0], f'"value{len(names)}"'), tvm.ir.save_json(node))
 
 
-def _objects(units: Iterable[_Unit], target: Target, kept: Kernels) -> list[bytes]:
+def _objects(units: Iterable[Unit], target: Target, kept: Kernels) -> list[bytes]:
     """Return the objects of units, of equal ones one; those that are not kept yet are built on all cores."""
     keyed = [(_key_of(unit, target), unit) for unit in units]
     wanted = {key.digest: (key, unit) for key, unit in keyed}
     found = {digest: made for digest, (key, _) in wanted.items() if (made := kept.get(key)) is not None}
     missing = [digest for digest in wanted if digest not in found]
     coded = code_target(target)
-    for digest, made in zip(missing, on_all_cores(lambda d: _built(wanted[d][1], coded), missing), strict=True):
+    for digest, made in zip(missing, on_all_cores(lambda d: built(wanted[d][1], coded), missing), strict=True):
         found[digest] = made
         try:
             kept.put(wanted[digest][0], made)
@@ -161,11 +168,3 @@ def _objects(units: Iterable[_Unit], target: Target, kept: Kernels) -> list[byte
             logger.warning("a kernel was built, but the cache cannot keep it: %s", error)
     logger.info("cache: %d of %d kernels found, %d built", len(wanted) - len(missing), len(wanted), len(missing))
     return [found[digest] for digest in wanted]
-
-
-def _built(unit: _Unit, coded: Target) -> bytes:
-    with scratch_folder() as folder:
-        path = folder / "kernel.o"
-        # Nothing here holds on to LLVM's form of the module.
-        tvm.tirx.build(unit.mod, coded, unit.pipeline).write_to_file(str(path), "o")
-        return path.read_bytes()

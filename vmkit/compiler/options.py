@@ -20,7 +20,18 @@ from ..errors import OptionError, suggest
 from ..relay.pass_options import RELAY_OPTIONS, packed_options, unpacked_options
 from .pass_names import RELAY_ONLY, known_passes, todays_name
 
-__all__ = ["CompilerOptions", "PassContext", "check_context", "checked_options", "current_options", "list_configs"]
+__all__ = [
+    "OWN_KERNELS",
+    "CompilerOptions",
+    "PassContext",
+    "check_context",
+    "checked_options",
+    "current_options",
+    "list_configs",
+]
+
+OWN_KERNELS = 2
+"""The optimisation level from which on kernels are made for the sizes of each of their calls."""
 
 _OPT_LEVELS = range(5)
 

@@ -22,7 +22,6 @@ from ..bytecode.outside_constants import Outside, put_back, taken_out
 from ..bytecode.releases import with_releases
 from ..cache.kernels import Kernels
 from ..executable.executable import Parts
-from ..relax.alignment import expecting_elements
 from ..relax.branches import branches_apart, branches_back, outline_branches
 from ..relax.dataflow import isolate_definitions
 from ..relax.dead_code import eliminate_dead_code
@@ -40,6 +39,7 @@ from ..relax.planning import plan_memory
 from ..relax.scaled_storage import share_scaled_storage
 from ..relax.shape_heap import lower_shapes
 from ..relax.shape_pipeline import SHAPES
+from ..relax.shared_kernels import share_kernels
 from ..relax.sharing import merge_views
 from ..relax.size_names import name_sizes
 from ..relax.storage import own_storage_of_branches
@@ -50,6 +50,7 @@ from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
 from ..target.llvm import operating_system
 from ..tophub.choosing import choose
+from .ahead import KernelsAhead, final
 from .all_cores import cores_to_use, on_all_cores
 from .code_target import code_target
 from .instructions import check_instructions
@@ -57,7 +58,7 @@ from .kernel_modules import modules_of
 from .kernel_objects import kernel_objects, linked_kernels
 from .kernel_pipeline import PIPELINE
 from .large_sizes import large_sizes_named
-from .options import CompilerOptions
+from .options import OWN_KERNELS, CompilerOptions
 
 __all__ = [
     "Bytecode",
@@ -76,7 +77,7 @@ class Bytecode:
     """The bytecode of a module, the kernels that it calls, not built yet, and the large constants that it names.
 
     `nodes` says which nodes of the model each call of a kernel is for, by the kernel's name, where that is asked for;
-    `large`, which functions return much.
+    `large`, which functions return much; `ahead`, which kernels are being built already.
     """
 
     builder: relax.ExecBuilder
@@ -84,6 +85,7 @@ class Bytecode:
     constants: Sequence[Outside] = ()
     nodes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     large: frozenset[str] = frozenset()
+    ahead: KernelsAhead | None = None
 
     @property
     def kernel_groups(self) -> dict[str, list[str]]:
@@ -97,7 +99,7 @@ def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) 
     mod = fuse_relax(mod, target, options)
     check_instructions(mod, target)
     with target:
-        return cut_long_loops(_schedule(mod, target))
+        return _schedule(mod, target)
 
 
 @large_sizes_named(lambda mod, *_, **__: mod)
@@ -121,6 +123,8 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
     passes += [branches_back(), views_of_reshapes(), eliminate_dead_code()]
     if options.runs("NameSizes", 1):
         passes.append(name_sizes())
+    if target.kind.name == "llvm" and options.runs("ShareKernels", 1) and options.opt_level < OWN_KERNELS:
+        passes.append(share_kernels())
     with target:
         # A Sequential would leave out at level 0 what every program needs: lifted closures, and dead code gone.
         for each in passes:
@@ -154,9 +158,9 @@ def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     if "gpu" in target.keys:
         from ..schedule import gpu
 
-        return gpu.schedule_kernels(mod, target, choose)
+        return cut_long_loops(gpu.schedule_kernels(mod, target, choose))
     # The rules make vectors, which the generators of C and its relatives do not know.
-    return expecting_elements(schedule_kernels(mod, target, choose)) if target.kind.name == "llvm" else mod
+    return final(schedule_kernels(mod, target, choose)) if target.kind.name == "llvm" else cut_long_loops(mod)
 
 
 def _with_database(mod: tvm.IRModule) -> tvm.IRModule:
@@ -245,7 +249,7 @@ def link(
         if linked is not None:
             return Parts(_program(code, target), (linked.library,), (linked.file,))
     if in_objects and is_llvm and not modules:
-        objects = kernel_objects(kernels, shapes, target, partial(_in_llvm, code.kernels, target))
+        objects = kernel_objects(kernels, shapes, target, partial(_in_llvm, code.kernels, target), code.ahead)
         if objects is not None:
             return Parts(_program(code, target), (), objects=objects)
     if is_llvm:

@@ -22,6 +22,7 @@ from ..target.matrix_unit import has_matrix_unit
 from ..target.processor import Processor, cores_of, processor_of
 from ..target.vectors import vector_unit, widens_halves
 from ..values.halves import HALVES
+from .options import OWN_KERNELS
 
 __all__ = ["PASSES", "PassRow", "passes_for", "passes_text"]
 
@@ -159,11 +160,9 @@ class PassRow:
 
     def made(self, target: Target, evaluate: Evaluate, opt_level: int) -> tvm.transform.Pass:
         """Return the pass, for a target and a level."""
-        shared = {"shares_kernels": opt_level < _OWN_KERNELS} if self.shares_kernels else {}
+        shared = {"shares_kernels": opt_level < OWN_KERNELS} if self.shares_kernels else {}
         return registry.PASSES[self.name](**self.told(target, evaluate), **shared)
 
-
-_OWN_KERNELS = 2  # the level from which on kernels are made for the sizes of each of their calls
 
 # On a CPU, channels come last in memory, so that vectors run along them whatever the sizes of images; weights are
 # packed for that. On a GPU, threads that follow each other compute channels that do; weights are constants, and so
@@ -217,7 +216,7 @@ PASSES: Sequence[PassRow] = (
 
 
 def passes_for(
-    target: Target, evaluate: Evaluate, opt_level: int = _OWN_KERNELS
+    target: Target, evaluate: Evaluate, opt_level: int = OWN_KERNELS
 ) -> list[tuple[int | None, tvm.transform.Pass]]:
     """Return the passes for a target in their order, each after the level from which it runs; see :class:`PassRow`.
 

@@ -30,6 +30,7 @@ from ..target import TargetPlan
 from ..target.device_types import numbered_name
 from ..tophub.choosing import tally
 from ..values.element_types import ELEMENTS
+from .ahead import KernelsAhead
 from .handed import Handed
 from .options import CompilerOptions
 from .pipeline import Bytecode, generate_bytecode, link, optimize_relax
@@ -43,17 +44,19 @@ def lower_for_plan(
     params: Mapping[str, tvm.runtime.Tensor],
     plan: TargetPlan,
     options: CompilerOptions,
+    ahead: KernelsAhead | None = None,
 ) -> Program:
     """Return a Relay or Relax module as bytecode and kernels that are not built yet, for all targets of a plan.
 
-    A program that places nothing on another device than the first is compiled for that alone.
+    A program that places nothing on another device than the first is compiled for that alone. With a single target
+    kernels may be built `ahead`.
     """
     mod.become(relay_module)
     if any(isinstance(f, relax.Function) for f in mod.value.functions.values()):
         return lower(mod, params, plan, options)
     if len(plan.targets) == 1:
         require_default_device(mod.value, VirtualDevice(*plan.devices[0]))
-        return lower(mod, params, plan, options)
+        return lower(mod, params, plan, options, ahead)
     config = DeviceConfig.of(plan)
     first = config.target_of(config.default)
     if not names_other_devices(mod.value, config.default):

@@ -6,6 +6,7 @@ Each is a function of the module, of what to compile for, and of the options tha
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import tvm
@@ -37,6 +38,7 @@ from ..values.element_types import ELEMENTS
 from ..values.host_memory import return_free_memory
 from ..values.signature import Signature
 from ..values.tensors import as_tensors
+from .ahead import KernelsAhead
 from .garbage import old_objects_left_alone
 from .handed import Handed
 from .models import to_module
@@ -175,8 +177,12 @@ def to_relax(
     params: Mapping[str, tvm.runtime.Tensor],
     target: Target,
     options: CompilerOptions,
+    ahead: KernelsAhead | None = None,
 ) -> tuple[Lowered, dict[str, Signature], byoc.Linked]:
-    """Return a Relay or Relax module as Relax, its functions' signatures, and what other code generators made."""
+    """Return a Relay or Relax module as Relax, its functions' signatures, and what other code generators made.
+
+    What is to be built `ahead` is told of kernels.
+    """
     mod.become(relay_module)
     if _is_relax(mod.value):
         module = mod.take()
@@ -186,7 +192,8 @@ def to_relax(
         return Lowered(module, messages, {}), relax_signatures(module), byoc.Linked()
     module = optimize_relay(mod, params, target, options)
     linked = byoc.link_functions(module, target)
-    lowered = lower_module(module, target, linked.externals)
+    tell = None if ahead is None or linked.modules else ahead.offer
+    lowered = lower_module(module, target, linked.externals, tell=tell)
     signatures = {n: s for n, s in relay_signatures(module).items() if n in lowered.names}
     return lowered, {lowered.names[name]: signature for name, signature in signatures.items()}, linked
 
@@ -196,14 +203,15 @@ def lower(
     params: Mapping[str, tvm.runtime.Tensor],
     plan: TargetPlan,
     options: CompilerOptions,
+    ahead: KernelsAhead | None = None,
 ) -> Program:
-    """Return a Relay or Relax module as bytecode and kernels that are not built yet."""
+    """Return a Relay or Relax module as bytecode and kernels that are not built yet, but for those built `ahead`."""
     with places.keeping(bool(options.config.get(FILL_SPAN))):
-        lowered, signatures, linked = to_relax(mod, params, plan.primary, options)
+        lowered, signatures, linked = to_relax(mod, params, plan.primary, options, ahead)
     end_unused_nodes()
     optimized = optimize_relax(lowered.module, plan.primary, options)
     kernels = tally(optimized)
-    code = generate_bytecode(optimized, plan.primary, options)
+    code = replace(generate_bytecode(optimized, plan.primary, options), ahead=ahead)
     info = BuildInfo(
         checks=lowered.messages,
         kernels=kernels,

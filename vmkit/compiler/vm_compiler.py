@@ -22,11 +22,13 @@ from ..isolation.progress import tell
 from ..relay.ir.lifetime import nodes_end
 from ..target import canonical_target
 from ..values.tensors import as_tensors
+from .ahead import KernelsAhead
 from .cached import opened, through_cache
 from .code_target import code_target
 from .garbage import old_objects_left_alone
 from .handed import Handed
 from .models import to_module
+from .options import CompilerOptions
 from .pipeline import kernel_functions, kernel_hashes, link_marked
 from .several_devices import build, lower_for_plan
 from .stages import Program, optimize_relay, relay_module, run_stage
@@ -151,6 +153,7 @@ class VMCompiler:
         self._program: Program | None = None
         self._executable: Executable | None = None
         self._kernels: Kernels | None = None
+        self._ahead: KernelsAhead | None = None
 
     def set_params(self, params: Mapping[str, Any]) -> None:
         """Give arrays to bind to parameters of ``main`` by name, when the module is lowered.
@@ -188,7 +191,17 @@ class VMCompiler:
             raise CompileError("Can't reuse VMCompiler object for multiple modules")
         plan = canonical_target(target, target_host)
         tell(1, STAGES, "optimising")
-        self._program = run_stage(plan, lambda options: lower_for_plan(mod, self._params, plan, options))
+
+        def stage(options: CompilerOptions) -> Program:
+            # A cache has kernels, which are not built, and keeps those that are by keys of their own.
+            self._ahead = KernelsAhead.of(plan.primary) if self._kernels is None else None
+            return lower_for_plan(mod, self._params, plan, options, self._ahead)
+
+        try:
+            self._program = run_stage(plan, stage)
+        except BaseException:
+            self._end_ahead()
+            raise
         self._params = {}
         counts = self._program.info.kernels or {}
         logger.info("kernels: %s", ", ".join(f"{count} {kind}" for kind, count in counts.items()))
@@ -199,7 +212,10 @@ class VMCompiler:
         if program is None:
             raise CompileError("there is nothing to build; call lower first")
         tell(2, STAGES, "building kernels")
-        built = run_stage(program.plan, lambda options: build(program, self._kernels))
+        try:
+            built = run_stage(program.plan, lambda options: build(program, self._kernels))
+        finally:
+            self._end_ahead()
         # Of a program for several devices only what runs on the first is timed kernel by kernel.
         target, kernels = program.target, program.code.kernels
         grouped = kernels if program.info.kernel_groups and not program.parts else None
@@ -208,6 +224,10 @@ class VMCompiler:
         hashes, functions = partial(kernel_hashes, kernels), partial(kernel_functions, kernels)
         profiling = ProfilingParts(marked, hashes, functions, program.code.nodes)
         self._executable = Executable(built, program.signatures, target, program.info, profiling=profiling)
+
+    def _end_ahead(self) -> None:
+        if self._ahead is not None:
+            self._ahead.end()
 
     @property
     def _has_foreign_parts(self) -> bool:

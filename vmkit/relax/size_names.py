@@ -7,8 +7,7 @@ are is also the same one at several places of a network, and is compiled once.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tvm
 import tvm_ffi
@@ -19,16 +18,8 @@ from tvm.tirx.buffer import is_buffer_var
 from .._dataclasses import dataclass
 from .._tvm import retyped
 from ..relay.ir.dims import structural_key
-from .aliases import is_call
-from .rewrite import (
-    nested_bindings,
-    on_bindings,
-    on_functions,
-    retyped_call,
-    substituted,
-    variables_in,
-    with_branches,
-)
+from .kernel_uses import calls_in, only_called, results_of, with_kernels
+from .rewrite import substituted, variables_in
 from .views import only_reshapes
 
 __all__ = ["name_sizes"]
@@ -78,54 +69,19 @@ class _Renamed:
 
 
 def _named(mod: tvm.IRModule) -> tvm.IRModule:
-    calls = [call for function in mod.functions.values() for call in _calls_in(function)]
+    calls = [call for function in mod.functions.values() for call in calls_in(function)]
     inputs = {call.args[0]: len(call.args[1].fields) for call in calls}
-    only_called = _only_called(mod, calls)
-    made = {gvar: _renamed(mod[gvar], count) for gvar, count in inputs.items() if gvar in only_called}
+    known = only_called(mod, calls)
+    made = {gvar: _renamed(mod[gvar], count) for gvar, count in inputs.items() if gvar in known}
     renamed = {gvar: each for gvar, each in made.items() if each is not None}
     if not renamed:
         return mod
     names = _kernel_names({gvar: each.kernel for gvar, each in renamed.items()})
 
-    def changed(binding: relax.Binding) -> list[relax.Binding]:
-        call = binding.value
-        if not is_call(call, "relax.call_tir") or call.args[0] not in renamed:
-            return [with_branches(binding, lambda branch: on_bindings(branch, changed))]
-        args = renamed[call.args[0]].args(list(call.args[1].fields), _results_of(call))
-        return [relax.VarBinding(binding.var, retyped_call(call, [names[call.args[0]], relax.Tuple(args)]))]
+    def args(call: relax.Call) -> list[relax.Expr]:
+        return renamed[call.args[0]].args(list(call.args[1].fields), results_of(call))
 
-    functions: dict[ir.GlobalVar, ir.BaseFunc] = {}
-    for gvar, function in on_functions(mod, lambda _, each: on_bindings(each.body, changed)).functions.items():
-        is_renamed = gvar in renamed
-        functions.setdefault(names[gvar] if is_renamed else gvar, renamed[gvar].kernel if is_renamed else function)
-    return tvm.IRModule(functions, attrs=mod.attrs, global_infos=mod.global_infos)
-
-
-def _calls_in(function: ir.BaseFunc) -> Iterator[relax.Call]:
-    """Yield the calls of kernels with tensors of known sizes in a Relax function, also those in branches."""
-    if isinstance(function, relax.Function):
-        for binding in nested_bindings(function.body):
-            if is_call(binding.value, "relax.call_tir") and _has_known_sizes(binding.value):
-                yield binding.value
-
-
-def _has_known_sizes(call: relax.Call) -> bool:
-    types = [*(arg.ty for arg in call.args[1].fields), *_results_of(call)]
-    return all(isinstance(ty.shape, relax.ShapeExpr) for ty in types if isinstance(ty, relax.TensorType))
-
-
-def _results_of(call: relax.Call) -> list[relax.Type]:
-    return list(call.ty.fields) if isinstance(call.ty, relax.TupleType) else [call.ty]
-
-
-def _only_called(mod: tvm.IRModule, calls: Sequence[relax.Call]) -> set[ir.GlobalVar]:
-    """Return the kernels that stand nowhere but in these calls."""
-    found: list[ir.GlobalVar] = []
-    for function in mod.functions.values():
-        if isinstance(function, relax.Function):
-            tvm_ffi.structural_walk(function, (ir.GlobalVar, found.append))
-    named, called = Counter(found), Counter(call.args[0] for call in calls)
-    return {gvar for gvar, count in called.items() if named[gvar] == count and isinstance(mod[gvar], tirx.PrimFunc)}
+    return with_kernels(mod, {gvar: each.kernel for gvar, each in renamed.items()}, names, args)
 
 
 def _kernel_names(kernels: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> dict[ir.GlobalVar, ir.GlobalVar]:

@@ -9,10 +9,12 @@ from tvm import ir, relax, tirx
 from tvm.script import tirx as T
 from tvm.sym import Analyzer
 
+from vmkit.errors import CompileError
 from vmkit.relax.kernel_groups.functions import KernelCall, KernelGroup, group_function, kernel_call
 from vmkit.relax.kernel_groups.looks import run_state
 from vmkit.relax.kernel_groups.loop_functions import KernelLoop, Move, flag_part, loop_function, move_part
 from vmkit.relax.kernel_groups.needs import with_needs
+from vmkit.relax.kernel_groups.own_tensors import with_own_tensors
 from vmkit.relax.kernel_groups.parts import CALLS_PARTS, as_part, parts_called, told_by_shapes
 from vmkit.values.kernel_needs import KnownTensor
 
@@ -115,6 +117,36 @@ def test_a_group_tells_what_it_needs_of_memory_that_it_does_not_look_at() -> Non
     params = group_function(group(), {KERNEL: "scaled_part"}, "look").params
     shapes = [[getattr(dim, "name", None) or int(dim) for dim in param.ty.shape] for param in params[:3]]
     assert shapes == [["rows", 4], ["rows", 4], ["bytes"]]
+
+
+def test_a_group_does_not_look_at_its_own_tensors() -> None:
+    """It takes their addresses; at what a user gives, and at the workspace, it looks."""
+    x, y = tensor("x", 3, 4), tensor("y", 3, 4)
+    three = tirx.IntImm("int64", 3)
+    calls = tuple(c for c in (call(x, three, y), call(y, three, y)) if c is not None)
+    one = KernelGroup(ir.GlobalVar("g"), calls, (x, y), frozenset([y]), {x: 0, y: 1}, {}, tirx.IntImm("int64", 0), None)
+    function = group_function(one, {KERNEL: "scaled"}, "look").with_attr({"global_symbol": "g"})
+    target = tvm.target.Target("llvm")
+    packed = tirx.transform.MakePackedAPI()(
+        tirx.transform.BindTarget(target.with_host(target))(tvm.IRModule({"g": function}))
+    )["g"]
+    assert types_read(packed) == [0, 1]
+    assert types_read(with_own_tensors(packed, "g")) == [0]
+    with pytest.raises(CompileError, match="the tensors of kernel group g are not to be found"):
+        with_own_tensors(function.with_attr("calling_conv", 1).with_body(packed.body), "g")
+
+
+def types_read(packed: tirx.PrimFunc) -> list[int]:
+    """Return the positions of the arguments whose types a function in the packed convention reads."""
+    found: list[int] = []
+
+    def visit(one: ir.Call) -> None:
+        is_type = getattr(one.op, "name", "") == "tirx.tvm_struct_get" and int(one.args[2].value) == 13
+        if is_type and int(one.args[1].value) not in found:
+            found.append(int(one.args[1].value))
+
+    tvm_ffi.structural_walk(packed.body, (ir.Call, visit))
+    return found
 
 
 def test_only_modules_with_parts_are_changed() -> None:

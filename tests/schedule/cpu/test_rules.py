@@ -123,6 +123,11 @@ KERNELS = {
         peeled_window,
     ),
     "global average": (lambda x: topi.nn.global_pool(x, "avg", layout="NHWC"), [(n, 7, 7, 40)], leading_reduction),
+    "global average in parts": (
+        lambda x: topi.nn.global_pool(x, "avg", layout="NHWC"),
+        [(n, 7, 7, 512)],
+        leading_reduction,
+    ),
     "sums of columns": (lambda x: topi.sum(x, axis=1), [(n, 13, 100)], leading_reduction),
     "sums of rows and images": (lambda x: topi.sum(x, axis=[0, 1]), [(3, 12, 70)], leading_reduction),
     "maxima of channels": (lambda x: topi.max(x, axis=1), [(n, 6, 28, 28)], leading_reduction),
@@ -265,6 +270,17 @@ def test_the_rule_that_applies_is_the_one_for_the_kernel(name: str) -> None:
     inline_cheap_blocks(schedule)
     first = next(rule for rule in rules.RULES if rule.decide(schedule, TARGET) is not None)
     assert first is expected.RULE
+
+
+@pytest.mark.parametrize(("channels", "part"), [(256, 256), (512, 256), (1024, 1024), (2048, 2048)])
+def test_lines_that_would_be_unrolled_are_summed_in_parts(channels: int, part: int) -> None:
+    """Beyond some hundred vectors LLVM leaves them in a loop by itself."""
+    plain = kernel(lambda x: topi.nn.global_pool(x, "avg", layout="NHWC"), [(1, 7, 7, channels)])
+    schedule = rules.prepared(plain["main"])
+    assert schedule is not None
+    decided = leading_reduction.RULE.decide(schedule, WIDE)
+    assert decided is not None
+    assert decided.part == part
 
 
 @pytest.mark.parametrize("name", KERNELS)

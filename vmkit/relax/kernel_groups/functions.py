@@ -17,6 +17,7 @@ from ...values.host_memory import ALIGNMENT
 from ...values.kernel_needs import STATE, KnownTensor, Need, needs_text
 from ..rewrite import substituted, variables_in
 from .looks import FEW_BYTES, bytes_used
+from .own_tensors import OWN
 from .parts import CALLS_PARTS, call_part, told_by_shapes
 
 _DATA = 1  # what tvm_struct_get reads of a tensor: the address of its elements
@@ -188,7 +189,8 @@ def group_function(group: KernelGroup, parts: Mapping[ir.GlobalVar, str], look: 
 def attributes(group: KernelGroup) -> ir.DictAttrs:
     """Return the attributes of a group's function."""
     names = [call.kernel.name_hint for call in group.calls]
-    needs = {NEEDS: needs_text(group.needs)} if any(group.needs) else {}
+    own = [position for position, tensor in enumerate(group.tensors) if not group.is_checked(tensor)]
+    needs = {NEEDS: needs_text(group.needs), OWN: own} if own else {}
     return ir.make_node(
         "ir.DictAttrs", **{CALLS_PARTS: names, WRITTEN_OUT: True, **needs, "s_tir": True, "tirx.noalias": True}
     )

@@ -20,6 +20,7 @@ from tvm.tirx.buffer import buffer_data_pointer_type, is_buffer_var
 
 from ...errors import CompileError
 from ..rewrite import with_functions
+from .own_tensors import with_own_tensors
 
 __all__ = [
     "CALLS_PARTS",
@@ -82,11 +83,11 @@ def by_itself(function: tirx.PrimFunc, symbols: Mapping[str, str], name: str) ->
     function
         Of that `name`.
     symbols
-        The symbols of all parts, by their names.
+        The symbols of parts that are built without the function, by their names.
     """
     if is_part(function):
         return function.with_attr({"global_symbol": symbols[name], _SYMBOLS: symbols[name]})
-    called = {part: symbols[part] for part in parts_called_by(function)}
+    called = {part: symbols[part] for part in parts_called_by(function) if part in symbols}
     return function.with_attr(_SYMBOLS, called) if called else function
 
 
@@ -148,6 +149,7 @@ def parts_called(mod: tvm.IRModule, _context: tvm.transform.PassContext) -> tvm.
             changed[gvar] = _part(function, gvar.name_hint)
         elif CALLS_PARTS in function.attrs:
             linked = partial(called, symbols=function.attrs.get(_SYMBOLS, {}))
+            function = with_own_tensors(function, gvar.name_hint)
             changed[gvar] = function.with_body(tvm_ffi.structural_map(function.body, (tirx.Evaluate, linked)))
     return with_functions(mod, changed)
 

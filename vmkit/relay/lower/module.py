@@ -24,7 +24,7 @@ from .checks import RuntimeChecks
 from .context import relax_type
 from .external import External
 from .function import Closure, FunctionLowering, ModuleLowering, relax_params
-from .repeated_kernels import RepeatedKernels
+from .repeated_kernels import RepeatedKernels, Tell
 
 __all__ = ["Lowered", "lower_module"]
 
@@ -56,6 +56,7 @@ def lower_module(
     target: Target | None = None,
     externals: Mapping[str, External] | None = None,
     checks: RuntimeChecks | None = None,
+    tell: Tell | None = None,
 ) -> Lowered:
     """Return the Relax form of a module whose types have been inferred.
 
@@ -70,9 +71,11 @@ def lower_module(
         The functions of other code generators by name, which are called and not lowered.
     checks : RuntimeChecks, optional
         Takes the checks at run time, whose numbers differ from those that it has.
+    tell : callable, optional
+        Is told each kernel that is written out, after its name, as soon as there is one.
     """
     device = None if target is None else device_type(target)
-    lowering = _ModuleLowering(mod, device, externals or {}, RuntimeChecks() if checks is None else checks)
+    lowering = _ModuleLowering(mod, device, externals or {}, RuntimeChecks() if checks is None else checks, tell)
     module = lowering.run()
     names = {relay.name_hint: lowered.name_hint for relay, lowered in lowering.lowered.items()}
     texts = list(lowering.texts) if any(_has_strings(f) for f in lowering.functions.values()) else None
@@ -83,12 +86,17 @@ class _ModuleLowering(ModuleLowering):
     """The functions of a module, declared first so that they can call each other."""
 
     def __init__(
-        self, mod: tvm.IRModule, device: int | None, externals: Mapping[str, External], checks: RuntimeChecks
+        self,
+        mod: tvm.IRModule,
+        device: int | None,
+        externals: Mapping[str, External],
+        checks: RuntimeChecks,
+        tell: Tell | None,
     ) -> None:
         self.device = device
         self.externals = externals
         self.builder = relax.BlockBuilder()
-        self.kernels = RepeatedKernels(self.builder)
+        self.kernels = RepeatedKernels(self.builder, tell)
         self.checks = checks
         self.texts = {}
         self.definitions = type_definitions(mod)

@@ -20,7 +20,9 @@ from ..._dataclasses import dataclass
 from ..ir import dims
 from ..op.attrs import Attrs
 
-__all__ = ["RepeatedKernels"]
+__all__ = ["RepeatedKernels", "Tell"]
+
+Tell = Callable[[str, tirx.PrimFunc], None]
 
 _PURE = ("vmkit", "tvm")
 
@@ -50,10 +52,13 @@ class RepeatedKernels:
     ----------
     builder : relax.BlockBuilder
         Where kernels are added, and their calls.
+    tell : callable, optional
+        Is told each kernel that a function of TIR writes, after its name.
     """
 
-    def __init__(self, builder: relax.BlockBuilder) -> None:
+    def __init__(self, builder: relax.BlockBuilder, tell: Tell | None = None) -> None:
         self.builder = builder
+        self._tell = tell
         self._made: dict[Hashable, _Made] = {}
         self._written: dict[Hashable, ir.GlobalVar] = {}
         self._symbols: dict[tuple[int, str], tirx.Var] = {}
@@ -83,7 +88,10 @@ class RepeatedKernels:
         # By their text, which tells numbers apart that are equal, such as two zeros.
         key = (write.func, repr((write.args, write.keywords)), name, pattern)
         if key not in self._written:
-            self._written[key] = self.builder.add_func(write().with_attr("op_pattern", pattern), name)
+            kernel = write().with_attr("op_pattern", pattern)
+            self._written[key] = self.builder.add_func(kernel, name)
+            if self._tell is not None:
+                self._tell(self._written[key].name_hint, kernel)
         return self._written[key]
 
     def _new(self, function: Callable[..., Any], args: list[Any], name: str, pattern: int) -> relax.Call:

@@ -12,6 +12,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..._dataclasses import dataclass
+from ...target.processor import processor_of
 from ..blocks import Loop, SingleReduction, extent, single_reduction, static_size
 from ..expressions import known
 from ..rule import Options, Rule, choices
@@ -22,6 +23,9 @@ __all__ = ["RULE", "Decisions"]
 _LEAST, _MOST = 32, 2048
 """Results of a part: enough to hide the latency of additions, few enough for the nearest cache."""
 _VECTOR = 16
+_UNROLLED, _FEW = 512, 256
+"""LLVM unrolls up to so many additions of vectors, which takes it a third of a second, and no longer if there are more:
+a part of few results is as fast, and done in a sixth of that."""
 _LINES = (4, 2, 1)  # how many lines are added at once, the best first
 
 
@@ -58,7 +62,9 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     if kernel is None or not (parts := _parts(kernel.size)):
         return None
     size = static_size(sch, sch.get_loops(kernel.found.block))
-    return Decisions(parts[0], _lines(kernel)[0], size >= PARALLEL_SIZE)
+    lanes, steps = processor_of(target).vectors.lanes, kernel.steps or _UNROLLED
+    part = next((p for p in parts if p <= _FEW or p // lanes * steps > _UNROLLED), parts[0])
+    return Decisions(part, _lines(kernel)[0], size >= PARALLEL_SIZE)
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:

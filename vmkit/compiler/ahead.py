@@ -1,0 +1,150 @@
+"""Kernels that are built while the rest of their program is still lowered.
+
+Lowering and scheduling are Python, which runs on one core; LLVM runs without Python's lock. A kernel that is written
+out is final when lowering makes it, so the other cores build it meanwhile, together with some others, as a part with a
+symbol of its own. Should a pass change it after all, or the program call it otherwise, it is built again as it is.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property, partial
+
+import tvm
+import tvm_ffi
+from tvm import tirx
+from tvm.target import Target
+
+from ..executable.linker import linker_for
+from ..executable.objects import has_room
+from ..relax.alignment import expecting_elements
+from ..relax.kernel_groups.parts import as_part, by_itself, is_part
+from ..relax.long_loops import cut_long_loops
+from ..stack import on_deep_stack
+from ..target.families import is_generic
+from ..target.llvm import description_of
+from ..values.host_memory import return_free_memory
+from .all_cores import cores_to_use
+from .code_target import code_target
+from .kernel_pipeline import PIPELINE
+from .surroundings import Surroundings
+from .units import Unit, built
+
+__all__ = ["KernelsAhead", "final", "stay_in_objects"]
+
+_TOGETHER = 12  # kernels of a module: setting up LLVM for one takes as long as building some
+_FIRST = 24  # kernels before the first module is begun: a program of few is not built on several cores at all
+
+logger = logging.getLogger(__name__)
+
+
+def stay_in_objects(target: Target) -> bool:
+    """Tell whether kernels for a target are kept as machine code that is linked later, and are built on several cores.
+
+    Not for a family of processors, of which LLVM's form is stored; where passes are observed; and where nothing links
+    for the target, or there is no room for files.
+    """
+    if target.kind.name != "llvm" or is_generic(target) or Surroundings.capture().has_instruments:
+        return False
+    triple = description_of(target)[0]
+    if "wasm" in triple:
+        return False
+    if linker_for(triple) is None or not has_room():
+        logger.info("kernels stay in memory as LLVM has them: there is no C compiler for %s, or no room", triple)
+        return False
+    return True
+
+
+def final(mod: tvm.IRModule) -> tvm.IRModule:
+    """Return a module whose kernels, which have schedules, are as they are built."""
+    return cut_long_loops(expecting_elements(mod))
+
+
+Kernels = dict[str, tirx.PrimFunc]
+
+
+class _Module:
+    """Kernels that are built together."""
+
+    def __init__(self, kernels: Kernels) -> None:
+        self.kernels = kernels
+
+    @cached_property
+    def parts(self) -> Kernels:
+        """The kernels as the parts that they become if nothing changes them."""
+        made = final(tvm.IRModule(dict(self.kernels)))
+        return {gvar.name_hint: as_part(function) for gvar, function in made.functions.items()}
+
+
+class KernelsAhead:
+    """The kernels of one program that are built while it is lowered.
+
+    Parameters
+    ----------
+    target
+        What for, under the options in force.
+    """
+
+    def __init__(self, target: Target) -> None:
+        self._coded = code_target(target)
+        self._surroundings = Surroundings.capture()
+        self._waiting: Kernels = {}
+        self._modules: list[_Module] = []
+        self._started: list[Future[bytes]] = []
+        self._pool = ThreadPoolExecutor(cores_to_use() - 1, thread_name_prefix="vmkit-ahead")
+
+    @staticmethod
+    def of(target: Target) -> KernelsAhead | None:
+        """Return what builds kernels ahead for a target; None where that is not done."""
+        return KernelsAhead(target) if cores_to_use() > 1 and stay_in_objects(target) else None
+
+    def offer(self, name: str, kernel: tirx.PrimFunc) -> None:
+        """Take a kernel that is written out, of that name in the program."""
+        self._waiting[name] = kernel
+        if len(self._waiting) == _TOGETHER:
+            self._modules.append(_Module(self._waiting))
+            self._waiting = {}
+        if len(self._modules) * _TOGETHER >= _FIRST:
+            self._started += [self._pool.submit(self._code, each) for each in self._modules[len(self._started) :]]
+
+    def end(self) -> None:
+        """Begin nothing more, and wait for what has begun."""
+        self._pool.shutdown(cancel_futures=True)
+
+    def taken(self, kernels: tvm.IRModule) -> tuple[dict[str, str], list[Callable[[], bytes]]]:
+        """Return the symbols of the parts of a program that are not to be built with it, and what returns their code.
+
+        Which these are depends on nothing but the program: those that no core had time for are built when the code is
+        asked for.
+        """
+        parts = {gvar.name_hint: function for gvar, function in kernels.functions.items() if is_part(function)}
+        symbols: dict[str, str] = {}
+        codes: list[Callable[[], bytes]] = []
+        for module, started in zip(self._modules, self._started, strict=False):
+            same = [name for name, part in module.parts.items() if name in parts and _is_same(part, parts[name])]
+            if same:
+                symbols |= {name: _symbol(name) for name in same}
+                codes.append(partial(self._code, module) if started.cancel() else started.result)
+        return symbols, codes
+
+    def _code(self, module: _Module) -> bytes:
+        def code() -> bytes:
+            with self._surroundings.entered():
+                symbols = {name: _symbol(name) for name in module.kernels}
+                parts = {symbols[n]: by_itself(part, symbols, n) for n, part in module.parts.items()}
+                return built(Unit(tvm.IRModule(parts), PIPELINE), self._coded)
+
+        try:
+            return on_deep_stack(code)
+        finally:
+            return_free_memory()
+
+
+def _is_same(part: tirx.PrimFunc, other: tirx.PrimFunc) -> bool:
+    return bool(tvm_ffi.structural_equal(part, other.without_attr("global_symbol")))
+
+
+def _symbol(name: str) -> str:
+    return f"vmkit_ahead_{name}"

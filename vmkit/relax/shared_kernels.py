@@ -1,0 +1,134 @@
+"""One kernel for all that differ in their sizes alone, which it is told by the shapes of its arguments.
+
+Less is scheduled and built then, for kernels that know less. Those that move and map elements wait for memory, whatever
+they know of sizes. Of sums and maxima those are shared that are over as many elements in all of them, as of windows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import tvm
+import tvm_ffi
+from tvm import ir, s_tir, tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from .._tvm import retyped
+from ..relay.ir.dims import structural_key
+from .kernel_uses import calls_in, only_called, with_kernels
+from .views import only_reshapes
+
+__all__ = ["share_kernels"]
+
+_SIZE = "int64"  # the data type of sizes, and of all that follows from them
+
+Kernels = dict[ir.GlobalVar, tirx.PrimFunc]
+Known = dict[tuple[int, ...], tirx.Expr]
+"""What stands for a number, by what it is in each kernel of a family."""
+
+
+def share_kernels() -> tvm.transform.Pass:
+    """Return the pass that makes one of kernels that are equal but for their sizes.
+
+    To be run when kernels are fused and not scheduled yet.
+    """
+    return tvm.transform.module_pass(lambda mod, _: _shared(mod), opt_level=0, name="ShareKernels")
+
+
+def _shared(mod: tvm.IRModule) -> tvm.IRModule:
+    calls = [call for function in mod.functions.values() for call in calls_in(function)]
+    families: dict[tvm_ffi.StructuralKey, dict[ir.GlobalVar, list[int]]] = {}
+    for gvar in sorted(only_called(mod, calls), key=lambda each: each.name_hint):
+        if _may_be_shared(mod[gvar]):
+            skeleton, numbers = _apart(mod[gvar])
+            families.setdefault(structural_key(skeleton), {})[gvar] = numbers
+    made: Kernels = {}
+    names: dict[ir.GlobalVar, ir.GlobalVar] = {}
+    for family in families.values():
+        kernel = _kernel_of({gvar: mod[gvar] for gvar in family}, list(family.values())) if len(family) > 1 else None
+        if kernel is not None:
+            made |= dict.fromkeys(family, kernel)
+            names |= dict.fromkeys(family, retyped(ir.GlobalVar(next(iter(family)).name_hint), kernel.ty))
+    return with_kernels(mod, made, names, lambda call: list(call.args[1].fields)) if made else mod
+
+
+def _may_be_shared(kernel: tirx.PrimFunc) -> bool:
+    """Say whether a kernel is of tensors of known sizes, and has no schedule yet."""
+    if kernel.attrs.get("tirx.is_scheduled", False) or not all(map(is_buffer_var, kernel.params)):
+        return False
+    sizes = [size for param in kernel.params for size in param.ty.shape]
+    is_known = all(isinstance(size, tirx.IntImm) for size in sizes)
+    # Of a reshape its sizes tell later passes that it is one.
+    return is_known and not only_reshapes(kernel)
+
+
+def _apart(kernel: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[int]]:
+    """Return a kernel with 1 for each number that may follow from sizes, and those numbers in their order."""
+    numbers: list[int] = []
+    one = tirx.IntImm(_SIZE, 1)
+
+    def note(number: tirx.IntImm) -> tirx.IntImm:
+        if str(number.ty.dtype) != _SIZE:
+            return number
+        numbers.append(int(number.value))
+        return one
+
+    return tvm_ffi.structural_map(kernel, (tirx.IntImm, note)), numbers
+
+
+def _kernel_of(family: Mapping[ir.GlobalVar, tirx.PrimFunc], numbers: Sequence[Sequence[int]]) -> tirx.PrimFunc | None:
+    """Return the kernel of all in a family.
+
+    None where numbers differ that are neither extents of arguments nor sums of them, or extents of what is reduced.
+    """
+    extents = zip(*(_extents(kernel) for kernel in family.values()), strict=True)
+    places = list(zip(*numbers, strict=True))
+    known: Known = {values: tirx.Var("s", _SIZE) for values in dict.fromkeys(extents) if _differ(values)}
+    for values in sorted(filter(_differ, dict.fromkeys(places))):
+        if values not in known:
+            expr = _sum_of(values, known)
+            if expr is None:
+                return None
+            known[values] = expr
+    left = iter(places)
+
+    def put(number: tirx.IntImm) -> tirx.Expr:
+        return known.get(next(left), number) if str(number.ty.dtype) == _SIZE else number
+
+    made = tvm_ffi.structural_map(next(iter(family.values())), (tirx.IntImm, put))
+    if not _reduces_known(made):
+        return None
+    return tirx.PrimFunc(made.params, made.body, made.ret_type, made.attrs)  # which has a type of its own then
+
+
+def _reduces_known(kernel: tirx.PrimFunc) -> bool:
+    """Say whether all axes that a kernel reduces are of known extent."""
+    extents: list[tirx.Expr] = []
+
+    def note(block: s_tir.SBlock) -> None:
+        extents.extend(axis.dom.extent for axis in block.iter_vars if axis.iter_type == tirx.IterVar.CommReduce)
+
+    tvm_ffi.structural_walk(kernel.body, (s_tir.SBlock, note))
+    return all(isinstance(extent, tirx.IntImm) for extent in extents)
+
+
+def _differ(values: tuple[int, ...]) -> bool:
+    return len(set(values)) > 1
+
+
+def _sum_of(values: tuple[int, ...], known: Known) -> tirx.Expr | None:
+    """Return the sum that a number is in all kernels; None if it is none.
+
+    Of two known ones, as where a part of joined tensors begins, or of one and a constant, as where padding does.
+    """
+    for first, expr in known.items():
+        left = tuple(value - part for value, part in zip(values, first, strict=True))
+        if not _differ(left):
+            return expr + tirx.IntImm(_SIZE, left[0])
+        if left in known:
+            return expr + known[left]
+    return None
+
+
+def _extents(kernel: tirx.PrimFunc) -> list[int]:
+    return [int(size.value) for param in kernel.params for size in param.ty.shape]
