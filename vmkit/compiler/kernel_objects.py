@@ -33,7 +33,7 @@ from ..values.host_memory import return_free_memory
 from .all_cores import cores_to_use, on_all_cores
 from .cache_key import kernel_key
 from .code_target import code_target
-from .kernel_modules import modules_of, number_of_modules
+from .kernel_modules import modules_to_link, number_of_modules
 from .kernel_pipeline import PIPELINE
 from .surroundings import Surroundings
 
@@ -101,7 +101,7 @@ def kernel_objects(
         logger.info("kernels stay in memory as LLVM has them: there is no C compiler for %s, or no room", triple)
         return None
     coded = code_target(target)
-    units = [_Unit(mod, PIPELINE) for mod in modules_of(kernels, count)]
+    units = [_Unit(mod, PIPELINE) for mod in modules_to_link(kernels, count)]
     if shapes is not None:
         units.append(_Unit(shapes, SHAPES))
 

@@ -75,18 +75,19 @@ def is_part(kernel: tirx.PrimFunc) -> bool:
 
 
 def by_itself(function: tirx.PrimFunc, symbols: Mapping[str, str], name: str) -> tirx.PrimFunc:
-    """Return a part, or a function that calls parts, as one that is built without the others and linked with them.
+    """Return a part, or a function that calls parts, as one that is built without others and linked with them.
 
     Parameters
     ----------
     function
         Of that `name`.
     symbols
-        The symbols of all parts, by their names.
+        The symbols of the parts that are linked, by their names. A part that has none is in the same module.
     """
     if is_part(function):
-        return function.with_attr({"global_symbol": symbols[name], _SYMBOLS: symbols[name]})
-    called = {part: symbols[part] for part in parts_called_by(function)}
+        own = symbols.get(name)
+        return function if own is None else function.with_attr({"global_symbol": own, _SYMBOLS: own})
+    called = {part: symbols[part] for part in parts_called_by(function) if part in symbols}
     return function.with_attr(_SYMBOLS, called) if called else function
 
 
