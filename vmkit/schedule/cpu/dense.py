@@ -125,7 +125,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     if kernel.rows is not None:
         return _decisions(sch, kernel, processor, kernel.rows)
     many = _decisions(sch, kernel, processor, _MANY * processor.vectors.rows_of_results(kernel.floats))
-    return _two_blocks(kernel, processor, many) or many
+    return _half_as_many(kernel, processor, many) or many
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
@@ -253,19 +253,19 @@ def _decisions(sch: s_tir.Schedule, kernel: _Kernel, processor: Processor, rows:
     return Decisions(tile, 1, unrolled, lines, False, chunk, parallel, widened)
 
 
-def _two_blocks(kernel: _Kernel, processor: Processor, many: Decisions) -> Decisions | None:
-    """Return decisions for many rows with half as many in a tile and two blocks side by side.
+def _half_as_many(kernel: _Kernel, processor: Processor, many: Decisions) -> Decisions | None:
+    """Return decisions for many rows with half as many in a tile, and two blocks side by side where these divide all.
 
-    None where two blocks do not fit into registers, or do not divide the weight, or each is to be widened.
+    None where two blocks would not fit into registers, or each is to be widened.
     """
     unit, rows = processor.vectors, many.rows // 2
     is_within = (rows + 1) * 2 * unit.registers_for(kernel.floats) < unit.registers
-    if many.widened or many.blocks > 1 or many.rows % 2 or kernel.count % 2 or not is_within:
+    if many.widened or many.blocks > 1 or many.rows % 2 or not is_within:
         return None
     unrolled = next(u for u in _UNROLLED_OF_FEW if kernel.inner % u == 0)
     near = processor.caches.three_quarters_of_second // (rows * kernel.row_bytes)
     chunk = min(2 * _CHUNK, near) if many.chunk else 0
-    return Decisions(rows, 2, unrolled, 0, False, chunk, many.parallel)
+    return Decisions(rows, 1 if kernel.count % 2 else 2, unrolled, 0, False, chunk, many.parallel)
 
 
 def _lines(kernel: _Kernel, caches: Caches, unrolled: int, tiles: int) -> int:
