@@ -96,6 +96,36 @@ def test_machine_code_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert links == [2]
 
 
+def test_a_kernel_of_two_modules_is_built_for_one_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grouping, "_ENOUGH_KERNELS", 3)
+    monkeypatch.setattr(grouping, "_ENOUGH_BYTES", 0)
+    monkeypatch.setattr(kernel_modules, "_FEWEST", 2)
+    weights = [RNG.standard_normal((8, 8)).astype("float32") for _ in range(6)]
+    x = y = relay.var("x", shape=DATA.shape)
+    for weight in weights:  # layers of three kernels each, which all have in common
+        y = relay.cumsum(relay.nn.softmax(relay.nn.dense(y, relay.const(weight))), axis=1)
+    build, built = tvm.tirx.build, list[set[str]]()
+
+    def watched(mod: tvm.IRModule, *args: Any) -> Any:
+        built.append({gvar.name_hint for gvar in mod.get_global_vars()})
+        return build(mod, *args)
+
+    monkeypatch.setattr(tvm.tirx, "build", watched)
+    with using_cores(2):
+        executable = vmkit.compile(relay.Function([x], y), "native")
+    one, other = built
+    groups = executable.info.kernel_groups or {}
+    assert groups.keys() & one and groups.keys() & other and not one & other
+    wanted = DATA
+    for weight in weights:
+        e = np.exp(wanted @ weight.T)
+        wanted = np.cumsum(e / e.sum(axis=1, keepdims=True), axis=1, dtype="float32")
+    executable.export(tmp_path / "m.vmx")
+    for each in (executable, vmkit.load(tmp_path / "m.vmx")):
+        got = vmkit.VirtualMachine(each, "cpu").run(DATA).numpy()
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-6)
+
+
 def test_kernels_that_cannot_be_linked_are_built_once_more(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

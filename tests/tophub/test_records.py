@@ -175,6 +175,17 @@ def test_where_the_default_was_best_a_kernel_like_it_takes_its_own_default() -> 
     assert chosen(dense(8, 20, 64), Records([best])) == ("default", dot.Decisions(16, 4, False))
 
 
+def test_candidates_are_listed_for_a_record_that_may_count() -> None:
+    rule = replace(dot.RULE, candidates=lambda *_: pytest.fail("they are not asked for"))
+    schedule = rules.prepared(dense(8, 20, 64))
+    assert schedule is not None
+    default = rule.decide(schedule, TARGET)
+    assert default is not None
+    best = record(dense(8, 20, 128), dot.Decisions(4, 1, False), seconds=2e-6)
+    with choosing.entered(Records([best])):
+        assert list(choosing.choose(schedule, rule, TARGET, default)) == [("default", default)]
+
+
 def test_records_of_another_class_of_targets_do_not_count() -> None:
     other = record(dense(8, 20, 64), dot.Decisions(8, 1, False), target_class="aarch64")
     assert chosen(dense(8, 20, 64), Records([other]))[0] == "default"

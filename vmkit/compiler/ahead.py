@@ -20,7 +20,7 @@ from tvm.target import Target
 from ..executable.linker import linker_for
 from ..executable.objects import has_room
 from ..relax.alignment import expecting_elements
-from ..relax.kernel_groups.parts import as_part, by_itself, is_part
+from ..relax.kernel_groups.parts import as_part, by_itself, is_part, linker_symbol
 from ..relax.long_loops import cut_long_loops
 from ..stack import on_deep_stack
 from ..target.families import is_generic
@@ -77,6 +77,11 @@ class _Module:
         made = final(tvm.IRModule(dict(self.kernels)))
         return {gvar.name_hint: as_part(function) for gvar, function in made.functions.items()}
 
+    @cached_property
+    def symbols(self) -> dict[str, str]:
+        """What the linker finds each of the parts by."""
+        return {name: linker_symbol(name, part) for name, part in self.parts.items()}
+
 
 class KernelsAhead:
     """The kernels of one program that are built while it is lowered.
@@ -125,14 +130,14 @@ class KernelsAhead:
         for module, started in zip(self._modules, self._started, strict=False):
             same = [name for name, part in module.parts.items() if name in parts and _is_same(part, parts[name])]
             if same:
-                symbols |= {name: _symbol(name) for name in same}
+                symbols |= {name: module.symbols[name] for name in same}
                 codes.append(partial(self._code, module) if started.cancel() else started.result)
         return symbols, codes
 
     def _code(self, module: _Module) -> bytes:
         def code() -> bytes:
             with self._surroundings.entered():
-                symbols = {name: _symbol(name) for name in module.kernels}
+                symbols = module.symbols
                 parts = {symbols[n]: by_itself(part, symbols, n) for n, part in module.parts.items()}
                 return built(Unit(tvm.IRModule(parts), PIPELINE), self._coded)
 
@@ -144,7 +149,3 @@ class KernelsAhead:
 
 def _is_same(part: tirx.PrimFunc, other: tirx.PrimFunc) -> bool:
     return bool(tvm_ffi.structural_equal(part, other.without_attr("global_symbol")))
-
-
-def _symbol(name: str) -> str:
-    return f"vmkit_ahead_{name}"

@@ -1,20 +1,22 @@
 """The kernels of a program as several modules for LLVM, which are built at once, or one after the other.
 
-A part is a private function, so it is in the module of the group that calls it. One that groups of two modules call is
-in both; groups that follow each other have the most parts in common, and stay together.
+A part is a private function, so it is in the module of the group that calls it; groups that follow each other have the
+most parts in common, and stay together. One that groups of two modules call is in both where LLVM holds on to them.
+Where their objects are linked it is in the first alone, and the linker finds it by a symbol: layers of a transformer
+have all their parts in common.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
-from ..relax.kernel_groups.parts import is_part, parts_called_by
+from ..relax.kernel_groups.parts import by_itself, is_part, linker_symbol, parts_called_by
 
-__all__ = ["modules_of", "number_of_modules"]
+__all__ = ["modules_of", "modules_to_link", "number_of_modules"]
 
 _FEWEST = 8  # functions of a module: setting up LLVM for one takes as long as building two of them
 
@@ -36,9 +38,35 @@ def number_of_modules(kernels: tvm.IRModule, cores: int) -> int:
 
 def modules_of(kernels: tvm.IRModule, most: int) -> list[tvm.IRModule]:
     """Return at most so many modules, of about the same size, in which all kernels of a module are."""
+    return [tvm.IRModule(functions, attrs=kernels.attrs) for functions in _in_modules(kernels, most)]
+
+
+def modules_to_link(kernels: tvm.IRModule, most: int) -> list[tvm.IRModule]:
+    """Return at most so many modules, of about the same size, whose objects are linked into one library.
+
+    All kernels of a module are in them, each in one.
+    """
+    modules, first = _in_modules(kernels, most), dict[str, int]()
+    symbols: dict[str, str] = {}
+    for at, functions in enumerate(modules):
+        for name, function in ((gvar.name_hint, function) for gvar, function in functions.items()):
+            if first.setdefault(name, at) != at and name not in symbols:
+                symbols[name] = linker_symbol(name, function)
+    made = []
+    for at, functions in enumerate(modules):
+        elsewhere = {name: symbol for name, symbol in symbols.items() if first[name] != at}
+        own = {gvar: function for gvar, function in functions.items() if first[gvar.name_hint] == at}
+        for gvar, function in own.items():
+            own[gvar] = by_itself(function, symbols if gvar.name_hint in symbols else elsewhere, gvar.name_hint)
+        made.append(tvm.IRModule(own, attrs=kernels.attrs))
+    return made
+
+
+def _in_modules(kernels: tvm.IRModule, most: int) -> Sequence[Functions]:
+    """Return the functions of each module, with all parts that these call."""
     most = min(most, len(kernels.functions) // _FEWEST)
     if most < 2:
-        return [kernels]
+        return [dict(kernels.functions.items())]
     made: list[Functions] = [{} for _ in range(most)]
     own = list(_with_their_parts(kernels))
     known: set[ir.GlobalVar] = set()
@@ -51,7 +79,7 @@ def modules_of(kernels: tvm.IRModule, most: int) -> list[tvm.IRModule]:
         # Where its middle lies, so that no module is much larger than its share.
         made[min(most - 1, (2 * before + size) * most // max(1, 2 * total))] |= functions
         before += size
-    return [tvm.IRModule(functions, attrs=kernels.attrs) for functions in made if functions]
+    return [functions for functions in made if functions]
 
 
 def _with_their_parts(kernels: tvm.IRModule) -> Iterator[Functions]:

@@ -33,7 +33,7 @@ from .ahead import KernelsAhead, stay_in_objects
 from .all_cores import cores_to_use, on_all_cores
 from .cache_key import kernel_key
 from .code_target import code_target
-from .kernel_modules import modules_of, number_of_modules
+from .kernel_modules import modules_to_link, number_of_modules
 from .kernel_pipeline import PIPELINE
 from .surroundings import Surroundings
 from .units import Unit, built
@@ -92,7 +92,7 @@ def kernel_objects(
     coded = code_target(target)
     symbols, codes = ahead.taken(kernels) if ahead is not None else ({}, [])
     left = _without(kernels, symbols)
-    units = [Unit(mod, PIPELINE) for mod in modules_of(left, number_of_modules(left, cores_to_use()))]
+    units = [Unit(mod, PIPELINE) for mod in modules_to_link(left, number_of_modules(left, cores_to_use()))]
     if shapes is not None:
         units.append(Unit(shapes, SHAPES))
 

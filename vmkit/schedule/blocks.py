@@ -24,6 +24,7 @@ __all__ = [
     "Loop",
     "SingleReduction",
     "accesses",
+    "computed_once",
     "extent",
     "is_empty",
     "is_reduction",
@@ -201,6 +202,17 @@ def loops_of_results(schedule: s_tir.Schedule, found: SingleReduction, outer: li
         schedule.set_scope(found.block, 0, "local")
     schedule.reverse_compute_at(after, outer[-1], preserve_unit_loops=True)
     return list(schedule.get_loops(after))[len(outer) :]
+
+
+def computed_once(name: str, value: tirx.Expr) -> tuple[tirx.Var, list[tirx.Stmt]]:
+    """Return a variable for a value, and the statements that compute it before those that use the variable.
+
+    Simplifying puts what a variable stands for in its place, but not what is loaded.
+    """
+    var = tirx.Var(name, str(value.ty.dtype))
+    place, zero = tirx.decl_buffer((1,), var.ty.dtype, f"{name}_place", scope="local"), tirx.IntImm("int64", 0)
+    stored = tirx.BufferStore(place, value, [zero])
+    return var, [tirx.AllocBuffer(place), stored, tirx.Bind(var, tirx.BufferLoad(place, [zero]))]
 
 
 def accesses(body: tirx.Stmt) -> tuple[list[tirx.BufferRegion], list[tirx.BufferRegion]]:

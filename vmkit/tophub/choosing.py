@@ -47,11 +47,12 @@ def choose(sch: s_tir.Schedule, rule: Rule[D], target: Target, default: D) -> It
         exact = records.exact(workload, of_class)
         found = [("tuned", exact)] if exact is not None else []
         found += [("generalised", record) for record in records.near(workload, of_class) if record is not exact]
-        legal = list(rule.candidates(sch, target)) if found else []
+        legal: list[D] | None = None  # there may be thousands
         for how, record in found:
             if how == "generalised" and record.seconds >= record.default_seconds:
                 break  # the default was the best there, which is another one here
             decisions = rule.from_json(record.decisions)
+            legal = list(rule.candidates(sch, target)) if legal is None else legal
             if decisions in legal:
                 yield how, decisions
                 break

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import te, tirx, topi
 
 from vmkit.compiler.kernel_pipeline import PIPELINE
@@ -109,7 +110,7 @@ def test_windows_of_sizes_known_at_run_time_have_their_values(name: str) -> None
     plain = sums(window, h, w)
     made = scheduled(plain, peeled_window.RULE, peeled_window.Decisions(CHANNELS, 4, True, True))
     run = built({"made": made, "plain": plain})
-    for height, width in ((6, 7), (7, 8), (6, 17), (9, 21)):
+    for height, width in ((6, 3), (6, 7), (7, 8), (6, 17), (9, 21)):
         out = [2, *map(int, out_size(window, height, width)), CHANNELS]
         shapes = [[2, height, width, CHANNELS], [*window.size, CHANNELS, 1], out]
         np.testing.assert_allclose(call(run["made"], shapes), call(run["plain"], shapes), 1e-5, 1e-5)
@@ -120,6 +121,15 @@ def test_tiles_between_those_at_the_edges_test_nothing() -> None:
         sums(Window(), 9, 40), peeled_window.RULE, peeled_window.Decisions(CHANNELS, 4, True, False)
     ).script()
     assert text.count("T.if_then_else") == 2  # the first and the last of ten tiles
+
+
+def test_steps_along_a_line_are_unrolled_where_they_test_nothing() -> None:
+    made = scheduled(sums(Window(), h, w), peeled_window.RULE, peeled_window.Decisions(CHANNELS, 4, True, False))
+    loops: list[tirx.For] = []
+    tvm_ffi.structural_walk(made.body, (tirx.For, loops.append))
+    along = [loop for loop in loops if loop.loop_var.name == "dj"]
+    tests = {"if_then_else" in str(loop.body): loop.kind == tirx.ForKind.UNROLLED for loop in along}
+    assert len(along) == 3 and tests == {True: False, False: True}  # tiles at the edges, between them, and one position
 
 
 @pytest.mark.parametrize("size", [40, w], ids=["known", "at run time"])

@@ -32,6 +32,8 @@ def test_a_number_of_tiles_that_is_known_when_it_runs() -> None:
     sch = doubled(3, n)
     in_chunks(sch, loops_of(sch)[0], 4)
     made = with_chunks(sch.mod["main"])
+    # What is divided is computed once: in each index it would be simplified again and again.
+    assert dict(loops_in(made))["i1_part"] == "T.min(size, tiles - i1_chunk * size)"
     for tiles in (0, 1, 4, 7, 8, 21):
         x = np.arange(3 * tiles, dtype="float32").reshape(3, tiles)
         assert called(made, [x], x.shape).tolist() == (2 * x).tolist()

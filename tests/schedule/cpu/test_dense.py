@@ -61,8 +61,12 @@ def test_rows_of_several_axes_keep_their_places() -> None:
         np.testing.assert_allclose(machine.run(value).numpy(), value @ weight.T, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize(("cpu", "leasts"), [("x86-64-v4", [8, 4, 2, 1]), ("x86-64-v3", [3, 2, 1])])
-def test_a_number_of_rows_chooses_among_versions_that_cover_all_of_them(cpu: str, leasts: list[int]) -> None:
+@pytest.mark.parametrize(
+    ("cpu", "leasts", "is_prefetched"), [("x86-64-v4", [4, 2, 1], False), ("x86-64-v3", [3, 2, 1], True)]
+)
+def test_a_number_of_rows_chooses_among_versions_that_cover_all_of_them(
+    cpu: str, leasts: list[int], is_prefetched: bool
+) -> None:
     chosen = canonical_target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}", None).primary
     plain = rules.prepared(product(512, 20, 32))
     assert plain is not None
@@ -74,8 +78,18 @@ def test_a_number_of_rows_chooses_among_versions_that_cover_all_of_them(cpu: str
     assert versions[1][0][1] == default
     text = rules.scheduled(plain, dense.RULE, chosen, default).script()
     assert [int(least) for least in re.findall(r"if n >= T.int64\((\d+)\):", text)] == leasts
-    assert "T.prefetch" in text
+    assert ("T.prefetch" in text) == is_prefetched
     assert "pragma" not in text
+
+
+def test_tiles_of_any_number_of_rows_are_of_two_blocks_where_these_divide_all() -> None:
+    target = canonical_target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v4", None).primary
+    for count, dtype, expected in ((20, "float32", (4, 2)), (21, "float32", (4, 1)), (20, "float16", (8, 1))):
+        plain = rules.prepared(product(512, count, 32, dtype))
+        assert plain is not None
+        made = dense.decide(plain, target)
+        assert made is not None and (made.rows, made.blocks) == expected
+        assert made in dense.candidates(plain, target)
 
 
 def product(inner: int, count: int, width: int, dtype: str = "float32") -> tirx.PrimFunc:
@@ -128,7 +142,7 @@ def test_a_known_number_of_rows_by_a_weight_of_16_bits_gives_the_product(rows: i
     np.testing.assert_allclose(vmkit.VirtualMachine(made).run(value).numpy(), expected, rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize(("dtype", "leasts"), [("float16", [9, 8, 4, 2, 1]), ("float32", [8, 4, 2, 1])])
+@pytest.mark.parametrize(("dtype", "leasts"), [("float16", [9, 8, 4, 2, 1]), ("float32", [4, 2, 1])])
 def test_many_rows_read_a_weight_that_the_first_tile_has_widened(dtype: str, leasts: list[int]) -> None:
     chosen = canonical_target("llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v4", None).primary
     plain = rules.prepared(product(512, 40, 32, dtype))

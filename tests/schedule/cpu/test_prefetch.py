@@ -7,7 +7,7 @@ import re
 import numpy as np
 from tvm import s_tir, te
 
-from tests.schedule.cpu.kernels import called, loops_of
+from tests.schedule.cpu.kernels import called, loops_in, loops_of
 from vmkit.schedule.blocks import Loop
 from vmkit.schedule.cpu.prefetch import prefetch_ahead, prefetch_next_block, with_prefetches
 
@@ -41,19 +41,23 @@ def assert_is_product(sch: s_tir.Schedule) -> None:
 def test_each_step_asks_for_some_lines_of_the_next_block() -> None:
     sch, loops = product()
     prefetch_next_block(sch, loops, 1, 3)
-    text = with_prefetches(sch.mod["main"]).script()
+    made = with_prefetches(sch.mod["main"])
+    text = made.script()
     # Locality 2 is the second cache; the block after the last one is the first one again.
-    assert len(re.findall(r"T\.prefetch\(.*, 0, 2, 1\)", text)) == 3
+    assert len(re.findall(r"T\.prefetch\(.*, 0, 2, 1\)", text)) == 1
     assert "% 4" in text and "vmkit.prefetch" not in text
+    assert dict(loops_in(made))["line"] == "3"
     assert_is_product(sch)
 
 
 def test_each_step_asks_for_the_lines_that_a_later_one_reads() -> None:
     sch, (block, _, step) = product()
     prefetch_ahead(sch, (block, step), 1, 1)
-    text = with_prefetches(sch.mod["main"]).script()
+    made = with_prefetches(sch.mod["main"])
     # Four rows of a line each, for the nearest cache.
-    assert len(re.findall(r"T\.prefetch\(.*, 0, 3, 1\)", text)) == 4
+    assert len(re.findall(r"T\.prefetch\(.*, 0, 3, 1\)", made.script())) == 1
+    loops = dict(loops_in(made))
+    assert (loops["line"], loops["side"]) == ("4", "1")
     assert_is_product(sch)
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "by_itself",
     "call_part",
     "is_part",
+    "linker_symbol",
     "part_called",
     "parts_called",
     "parts_called_by",
@@ -76,19 +77,29 @@ def is_part(kernel: tirx.PrimFunc) -> bool:
 
 
 def by_itself(function: tirx.PrimFunc, symbols: Mapping[str, str], name: str) -> tirx.PrimFunc:
-    """Return a part, or a function that calls parts, as one that is built without the others and linked with them.
+    """Return a part, or a function that calls parts, as one that is built without others and linked with them.
 
     Parameters
     ----------
     function
         Of that `name`.
     symbols
-        The symbols of parts that are built without the function, by their names.
+        The symbols of the parts that are linked, by their names. A part that has none is in the same module. What the
+        function was given before stays.
     """
     if is_part(function):
-        return function.with_attr({"global_symbol": symbols[name], _SYMBOLS: symbols[name]})
+        own = symbols.get(name)
+        return function if own is None else function.with_attr({"global_symbol": own, _SYMBOLS: own})
     called = {part: symbols[part] for part in parts_called_by(function) if part in symbols}
-    return function.with_attr(_SYMBOLS, called) if called else function
+    return function.with_attr(_SYMBOLS, {**function.attrs.get(_SYMBOLS, {}), **called}) if called else function
+
+
+def linker_symbol(name: str, part: tirx.PrimFunc) -> str:
+    """Return what the linker finds a part of that name by.
+
+    Libraries that a program is linked with see each other's symbols, so two parts must not have one.
+    """
+    return f"vmkit_{name}_{tvm_ffi.structural_hash(part.without_attr('global_symbol')) & (1 << 64) - 1:016x}"
 
 
 def parts_called_by(function: tirx.PrimFunc) -> list[str]:

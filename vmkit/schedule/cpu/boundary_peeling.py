@@ -17,7 +17,7 @@ from tvm.sym import Analyzer
 
 from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
-from ..blocks import Loop, SingleReduction, unmarked, with_fields
+from ..blocks import Loop, SingleReduction, computed_once, unmarked, with_fields
 from ..expressions import conjuncts, is_choice, replaced, stride, uses
 
 __all__ = ["Boundaries", "adds_nothing", "boundaries_of", "copied", "mark_boundaries", "with_peeled_boundaries"]
@@ -132,8 +132,9 @@ def with_peeled_boundaries(function: tirx.PrimFunc, facts: Analyzer | None = Non
     def cut(loop: tirx.For) -> tirx.Stmt:
         if _TILES not in loop.annotations:
             return loop
-        parts = _cut(loop, simplify, *map(int, loop.annotations[_TILES]))
-        return _apart(parts, registers, more)
+        before, parts = _cut(loop, simplify, *map(int, loop.annotations[_TILES]))
+        made = [*before, *_apart(parts, registers, more)]
+        return tirx.SeqStmt(made) if len(made) > 1 else made[0]
 
     body = tvm_ffi.structural_map(function.body, (tirx.For, bounded))
     body = tvm_ffi.structural_map(body, (tirx.For, cut))
@@ -143,19 +144,19 @@ def with_peeled_boundaries(function: tirx.PrimFunc, facts: Analyzer | None = Non
     return function.with_body(body)
 
 
-def _apart(parts: list[tirx.For], registers: Sequence[tirx.Buffer], more: list[tirx.Buffer]) -> tirx.Stmt:
+def _apart(parts: list[tirx.For], registers: Sequence[tirx.Buffer], more: list[tirx.Buffer]) -> list[tirx.Stmt]:
     """Return loops over tiles one after the other, each with registers of its own, and add these to `more`.
 
     What two loops use TVM takes for memory that both see: all tiles have a place there, which is written and read back
     in every step.
     """
     first, *others = parts
-    made = [first]
+    made: list[tirx.Stmt] = [first]
     for part in others:
         own = {each: tirx.Var(each.name, each.ty) for each in registers if uses(part, each)}
         made.append(replaced(part, own))
         more += own.values()
-    return tirx.SeqStmt(made) if others else first
+    return made
 
 
 def _bounded(loop: tirx.For) -> tirx.Stmt:
@@ -188,11 +189,27 @@ def _bounded(loop: tirx.For) -> tirx.Stmt:
 
 def _cut(
     loop: tirx.For, simplify: Callable[[tirx.Expr], tirx.Expr], row_axis: int, first: int, last: int
-) -> list[tirx.For]:
-    """Return a loop over tiles as loops over those at the ends and over those between, which test nothing."""
+) -> tuple[list[tirx.Stmt], list[tirx.For]]:
+    """Return a loop over tiles as loops over those at the ends and over those between, which test nothing.
+
+    Before them stands what their places are computed from where sizes are known at run time only: in each index TVM
+    would simplify it again and again.
+    """
+
+    steps: list[tirx.Var] = []  # of windows along a line
 
     def is_kept(test: tirx.Expr, values: Values) -> bool:
-        return not any(uses(test, var) for at, var in enumerate(values) if at == row_axis)
+        used = {at: value for at, (var, value) in enumerate(values.items()) if uses(test, var)}
+        if row_axis not in used:
+            return True
+        steps.extend(value for at, value in used.items() if at != row_axis and isinstance(value, tirx.Var))
+        return False
+
+    def rolled(each: tirx.For) -> tirx.For:
+        if each.kind != tirx.ForKind.UNROLLED or not any(each.loop_var.same_as(step) for step in steps):
+            return each
+        serial = tirx.ForKind.SERIAL
+        return tirx.For(each.loop_var, each.min, each.extent, serial, each.body, None, each.annotations)
 
     dtype, most = str(loop.loop_var.ty.dtype), loop.extent
     begin = simplify(tirx.min(tirx.IntImm(dtype, first), most))
@@ -202,16 +219,20 @@ def _cut(
     parts = [(zero, begin, loop.body), (begin, between, free), (end, simplify(most - end), loop.body)]
     if not is_known and tvm_ffi.structural_equal(between, zero):
         here = tirx.Var(loop.loop_var.name, dtype)
-        return [_part(loop, _TILES, here, here, most, loop.body)]
+        return [], [_part(loop, _TILES, here, here, most, loop.body)]
+    before: list[tirx.Stmt] = []
     if not is_known:
-        # Nothing is known of where tiles with tests are, so one copy of them is enough.
-        parts = [(zero, simplify(most - between), loop.body), (begin, between, free)]
+        between, before = computed_once("between", between)
+        # Nothing is known of where tiles with tests are, so one copy of them is enough, and each test stands there once
+        # for all steps of the windows.
+        tested = tvm_ffi.structural_map(loop.body, (tirx.For, rolled))
+        parts = [(zero, most - between, tested), (begin, between, free)]
     made = []
     for origin, count, body in parts:
         here = tirx.Var(loop.loop_var.name, dtype)
         place = origin + here if is_known or body is free else here + tirx.Select(here < begin, zero, between)
         made.append(_part(loop, _TILES, here, place, count, body))
-    return [each for each in made if not (isinstance(each.extent, tirx.IntImm) and int(each.extent) == 0)]
+    return before, [each for each in made if not (isinstance(each.extent, tirx.IntImm) and int(each.extent) == 0)]
 
 
 def _part(loop: tirx.For, key: str, var: tirx.Var, place: tirx.Expr, count: tirx.Expr, body: tirx.Stmt) -> tirx.For:

@@ -4,6 +4,10 @@ The weight is most of what is read, so it is read once: a block of it stays in t
 there are enough rows to use it several times, the next block is prefetched meanwhile. For fewer rows several blocks are
 read side by side, so that results do not wait for each other. A weight of 16 bits is widened where it is read, by the
 first of many tiles of rows for all of them.
+
+A number of rows that is known at run time only chooses among versions, each of which costs time to compile. Two blocks
+side by side keep the multipliers as busy with half as many rows, which makes both the tile and the rest smaller, and
+nothing is prefetched.
 """
 
 from __future__ import annotations
@@ -118,8 +122,10 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     kernel, processor = _kernel(sch), processor_of(target)
     if kernel is None:
         return None
-    many = _MANY * processor.vectors.rows_of_results(kernel.floats)
-    return _decisions(sch, kernel, processor, many if kernel.rows is None else kernel.rows)
+    if kernel.rows is not None:
+        return _decisions(sch, kernel, processor, kernel.rows)
+    many = _decisions(sch, kernel, processor, _MANY * processor.vectors.rows_of_results(kernel.floats))
+    return _half_as_many(kernel, processor, many) or many
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
@@ -167,11 +173,9 @@ def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versi
     if kernel.row_axis is None or kernel.rows is not None:
         return None
     rows, size = decisions.rows, sch.get(kernel.loops[kernel.row_axis]).extent
-    # Two rows that stream a weight from memory take no longer than one.
-    least = [4, 2, 1] if kernel.is_from_memory(processor.caches) else fewer_rows(rows)
-    fewer = [(each, _decisions(sch, kernel, processor, each)) for each in least if each < rows]
+    fewer = [(each, _decisions(sch, kernel, processor, each)) for each in fewer_rows(rows)]
     # Of so few rows there is one chunk.
-    fewer = [(each, replace(d, parallel=decisions.parallel, chunk=0)) for each, d in fewer]
+    fewer = [(each, replace(d, parallel=decisions.parallel, chunk=0, ahead=False)) for each, d in fewer]
     if not decisions.widened:
         return size, [(rows, decisions), *fewer]
     return size, [(rows * (_WIDENED - 1) + 1, decisions), (rows, replace(decisions, chunk=0, widened=False)), *fewer]
@@ -247,6 +251,21 @@ def _decisions(sch: s_tir.Schedule, kernel: _Kernel, processor: Processor, rows:
     widened = kernel.is_half and kernel.row_axis is not None and (kernel.rows is None or tiles >= _WIDENED)
     chunk = chunk if is_long and chunk >= _SHORTEST else 0
     return Decisions(tile, 1, unrolled, lines, False, chunk, parallel, widened)
+
+
+def _half_as_many(kernel: _Kernel, processor: Processor, many: Decisions) -> Decisions | None:
+    """Return decisions for many rows with half as many in a tile, and two blocks side by side where these divide all.
+
+    None where two blocks would not fit into registers, or each is to be widened.
+    """
+    unit, rows = processor.vectors, many.rows // 2
+    is_within = (rows + 1) * 2 * unit.registers_for(kernel.floats) < unit.registers
+    if many.widened or many.blocks > 1 or many.rows % 2 or not is_within:
+        return None
+    unrolled = next(u for u in _UNROLLED_OF_FEW if kernel.inner % u == 0)
+    near = processor.caches.three_quarters_of_second // (rows * kernel.row_bytes)
+    chunk = min(2 * _CHUNK, near) if many.chunk else 0
+    return Decisions(rows, 1 if kernel.count % 2 else 2, unrolled, 0, False, chunk, many.parallel)
 
 
 def _lines(kernel: _Kernel, caches: Caches, unrolled: int, tiles: int) -> int:

@@ -101,14 +101,14 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     for loop in (row, *sides):
         sch.unroll(loop)
     across = [loops[at] for at in kernel.boundaries.steps]
+    # A line of a few positions has hardly any that reach over no edge, and each copy costs time to compile.
+    is_cut = kernel.windows.positions is not None or decisions.rows > 1
     steps = kernel.windows.steps[-1]
-    if window.is_short(sch, steps) and not any(steps is each for each in across):
+    if is_cut and window.is_short(sch, steps) and not any(steps is each for each in across):
         sch.unroll(steps)
     written = loops_of_results(sch, found, order)
     window.vectorize_channels(sch, written[last], decisions.lanes)
     sch.unroll(written[row_axis])
-    # A line of a few positions has hardly any that reach over no edge, and each copy costs time to compile.
-    is_cut = kernel.windows.positions is not None or decisions.rows > 1
     mark_boundaries(sch, across, tile if is_cut else None, row_axis, kernel.boundaries.tiles(decisions.rows))
     if decisions.parallel:
         shared = order[:-2]

@@ -15,7 +15,7 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ...target.processor import CACHES
-from ..blocks import Loop, mark_loops, marked_loops, unmarked
+from ..blocks import Loop, computed_once, mark_loops, marked_loops, unmarked
 
 __all__ = ["prefetch_ahead", "prefetch_next_block", "with_prefetches"]
 
@@ -72,30 +72,29 @@ def with_prefetches(function: tirx.PrimFunc) -> tirx.PrimFunc:
         if mark is None:
             return loop
         role, at, number = str(mark[0]), int(mark[1]), int(mark[2])
-        made = _PREFETCHES[role](function.params[at], number, marked) if role in _PREFETCHES else []
-        annotations = unmarked(loop, _KEY)
-        body = tirx.SeqStmt([*made, loop.body]) if made else loop.body
+        annotations, body = unmarked(loop, _KEY), loop.body
+        if role in _PREFETCHES:
+            body = tirx.SeqStmt([_PREFETCHES[role](function.params[at], number, marked), body])
         return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, annotations)
 
     return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, replaced)))
 
 
-def _of_next_block(weight: tirx.Var, lines: int, loops: dict[str, tirx.For]) -> list[tirx.Stmt]:
+def _of_next_block(weight: tirx.Var, lines: int, loops: dict[str, tirx.For]) -> tirx.Stmt:
     """Return what a step does beside its work: ask for some lines of the block after this one."""
     block, tile, step = loops["block"], loops["tile"], loops["step"]
     count, inner, width = (int(d) for d in weight.ty.shape)
     line, const = _line(weight), _constants(block)
     next_block = tirx.floormod(block.loop_var + const(1), const(count))  # all blocks go by again for the next chunk
     steps = tile.loop_var * step.extent + step.loop_var
-    elements = [(steps * const(lines) + const(at)) * const(line) for at in range(lines)]
-    rows = [tirx.min(tirx.floordiv(e, const(width)), const(inner - 1)) for e in elements]
-    return [
-        _prefetch(weight, [next_block, row, tirx.floormod(element, const(width))], _SECOND_LEVEL)
-        for row, element in zip(rows, elements, strict=True)
-    ]
+    at = tirx.Var("line", str(block.loop_var.ty.dtype))
+    element = (steps * const(lines) + at) * const(line)
+    row = tirx.min(tirx.floordiv(element, const(width)), const(inner - 1))
+    where = [next_block, row, tirx.floormod(element, const(width))]
+    return _unrolled(_prefetch(weight, where, _SECOND_LEVEL), (at, lines))
 
 
-def _ahead(weight: tirx.Var, blocks: int, loops: dict[str, tirx.For]) -> list[tirx.Stmt]:
+def _ahead(weight: tirx.Var, blocks: int, loops: dict[str, tirx.For]) -> tirx.Stmt:
     """Return what a step does beside its work: ask for the lines of a later one, in all blocks of the group.
 
     The last steps ask for the first lines of the next group. Beyond the end of the weight a prefetch does nothing.
@@ -104,14 +103,22 @@ def _ahead(weight: tirx.Var, blocks: int, loops: dict[str, tirx.For]) -> list[ti
     _, inner, width = (int(d) for d in weight.ty.shape)
     line, const = _line(weight), _constants(block)
     rows, distance = inner // int(step.extent), max(1, _LINES_AHEAD * line // width)
-    made = []
-    for at in range(0, rows * width, line):
-        row = step.loop_var * const(rows) + const(distance + at // width)
-        row = row + tirx.Select(row >= const(inner), const((blocks - 1) * inner), const(0))
-        for side in range(blocks):
-            where = [block.loop_var * const(blocks) + const(side), row, const(at % width)]
-            made.append(_prefetch(weight, where, _FIRST_LEVEL))
-    return made
+    at, side = (tirx.Var(name, str(block.loop_var.ty.dtype)) for name in ("line", "side"))
+    first = step.loop_var * const(rows) + const(distance)
+    after = tirx.Select(first >= const(inner), const((blocks - 1) * inner), const(0))
+    row, computed = computed_once("row", first + after)
+    element = at * const(line)
+    row, column = row + tirx.floordiv(element, const(width)), tirx.floormod(element, const(width))
+    ask = _prefetch(weight, [block.loop_var * const(blocks) + side, row, column], _FIRST_LEVEL)
+    return tirx.SeqStmt([*computed, _unrolled(ask, (at, -(-rows * width // line)), (side, blocks))])
+
+
+def _unrolled(body: tirx.Stmt, *loops: tuple[tirx.Var, int]) -> tirx.Stmt:
+    """Return a statement in loops that are unrolled, the outermost first, once indices are those of flat memory."""
+    for var, count in reversed(loops):
+        zero, extent = (tirx.IntImm(str(var.ty.dtype), number) for number in (0, count))
+        body = tirx.For(var, zero, extent, tirx.ForKind.UNROLLED, body)
+    return body
 
 
 def _line(weight: tirx.Var) -> int:

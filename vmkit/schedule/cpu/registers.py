@@ -20,7 +20,7 @@ from tvm import s_tir, tirx
 
 from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
-from ..blocks import with_fields
+from ..blocks import computed_once, with_fields
 from ..expressions import known, replaced
 from .tile_index import TileIndex, tile_index, variables_of
 
@@ -60,16 +60,9 @@ class _Start:
     """Where a tile begins along an axis, as a variable that is bound within the innermost of the loops around it."""
 
     loop: tirx.For
-    value: tirx.Expr
     terms: tuple[tirx.Expr, ...]
     var: tirx.Var
-
-    @property
-    def statements(self) -> list[tirx.Stmt]:
-        # Simplifying puts what a variable stands for in its place, but not what is loaded.
-        place, zero = tirx.decl_buffer((1,), self.var.ty.dtype, "place", scope="local"), tirx.IntImm("int64", 0)
-        stored = tirx.BufferStore(place, self.value, [zero])
-        return [tirx.AllocBuffer(place), stored, tirx.Bind(self.var, tirx.BufferLoad(place, [zero]))]
+    statements: Sequence[tirx.Stmt]
 
 
 def with_registers(function: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -175,8 +168,7 @@ def _starts(tiles: Sequence[_Tile], loops: set[tirx.Var], others: Sequence[tirx.
                 continue
             if any(start.loop.same_as(loop) and _is_start(start, index) for start in starts):
                 continue
-            value = reduce(add, index.begin)
-            starts.append(_Start(loop, value, index.begin, tirx.Var("start", str(value.ty.dtype))))
+            starts.append(_Start(loop, index.begin, *computed_once("start", reduce(add, index.begin))))
     return starts
 
 
