@@ -187,6 +187,7 @@ def plan_of(units: int, data: tuple[int, ...], cores: int, kernel: tuple[int, in
         (512, (1, 7, 7, 512), 2, (3, 3), None),  # more weights than data
         (64, (8, 7, 7, 64), 2, (3, 3), 7),  # whole images
         (64, (8, 7, 7, 64), 3, (3, 3), None),
+        (64, (3136, 64), 2, (1, 1), None),  # no images
     ],
 )
 def test_cores_take_rows_of_their_own_where_there_is_more_data_than_weights(

@@ -27,6 +27,7 @@ __all__ = ["IntegerPlan"]
 
 _CACHE_BYTES = CACHES.quarter_of_second  # of data that go by all blocks of the weight
 _FEWEST_POSITIONS, _FEWEST_ROWS = 28, 4  # of a chunk that a core has for itself
+_AXES_OF_IMAGES = 3  # images, rows, columns
 _LONG = 6  # positions of a row that are enough sums to be in registers at once
 
 
@@ -121,7 +122,9 @@ class IntegerPlan(Plan):
 def _rows_of_cores(w: PackedWeight, axes: Axes, fit: Size, cores: int) -> int | None:
     """Return how many rows a chunk has, at most `fit`, so that each core has as many; None where cores share chunks."""
     p, sizes = w.product, (axes.images, axes.rows, axes.columns, axes.rows_of_data, axes.columns_of_data, fit)
-    if cores == 1 or not all(isinstance(size, int) for size in sizes):
+    # Layers of matrices alternate between much data and much weight, and gain nothing.
+    is_matrix = p.is_pointwise and len(axes.outer) < _AXES_OF_IMAGES
+    if cores == 1 or is_matrix or not all(isinstance(size, int) for size in sizes):
         return None
     images, rows, columns, rows_of_data, columns_of_data, fit = (int(size) for size in sizes)
     numbers = images * (rows_of_data * columns_of_data * p.channels + rows * columns * p.units)
