@@ -101,7 +101,7 @@ class _Rows(LSTMRows):
         super().__init__(shape, tile, cells)
         self._quanta, self._depth = quanta, _groups(shape.hidden) * _GROUP
         # Threads write blocks of their own.
-        self._gate_sums = T.alloc_buffer((tile.most, shape.blocks, _GATES, shape.lanes), "float32", layout=None)
+        self._gate_sums = T.alloc_buffer((cells.shape[0], shape.blocks, _GATES, shape.lanes), "float32", layout=None)
         self._multiplier = IntegerUnit(shape.lanes, _GROUP, 32 if tile.tiles.is_wide else 16)
 
     def all_rows(self, t: tirx.Expr) -> None:
@@ -111,7 +111,12 @@ class _Rows(LSTMRows):
         size = -(-s.blocks // _SHARES)
 
         def share(first: tirx.Expr, last: tirx.Expr, is_backward: tirx.Expr) -> None:
-            self._for_parts(lambda part: self._blocks(t, part, (first, last), (scale, zero), is_backward))
+            with loop(last - first) as number:
+                block = in_register(tirx.Select(is_backward, last - 1 - number, first + number))
+                self._for_parts(lambda part: self._sums(t, part, block, (scale, zero)))
+                # Weights of the next block come from the second cache while gates are computed.
+                with loop(batch) as r:
+                    self.gates(t, Part(integer(0), integer(0), 1), self._gate_sums, r, block)
 
         def shared() -> None:
             with in_parallel(-(-s.blocks // size)) as number:
@@ -130,7 +135,7 @@ class _Rows(LSTMRows):
         most, least = register(s.lanes), register(s.lanes)
         for total in (most, least):
             T.buffer_store(total, zeros(s.lanes), [integer(0)])
-        with loop(batch) as r, T.unroll(s.blocks) as block:
+        with loop(batch) as r, loop(s.blocks) as block:
             value = T.Bind(state[r, ramp(unit_of(block, s.hidden, s.lanes), s.lanes)])
             T.buffer_store(most, tirx.max(most[0], value), [integer(0)])
             T.buffer_store(least, tirx.min(least[0], value), [integer(0)])
@@ -155,23 +160,6 @@ class _Rows(LSTMRows):
             with when(batch % (2 * rows) >= rows):
                 row = T.Bind(batch - batch % (2 * rows))
                 run(Part(row, row, rows))
-
-    def _blocks(
-        self,
-        t: tirx.Expr,
-        part: Part,
-        blocks: tuple[tirx.Expr, tirx.Expr],
-        quantum: tuple[tirx.Expr, tirx.Expr],
-        is_backward: tirx.Expr,
-    ) -> None:
-        """Write a step of a part for the blocks of hidden units from one to another."""
-        first, last = blocks
-        with loop(last - first) as number:
-            block = in_register(tirx.Select(is_backward, last - 1 - number, first + number))
-            self._sums(t, part, block, quantum)
-            # Weights of the next block come from the second cache while gates are computed.
-            with T.serial(part.rows) as r:
-                self.gates(t, part, self._gate_sums, r, block)
 
     def _sums(self, t: tirx.Expr, part: Part, block: tirx.Expr, quantum: tuple[tirx.Expr, tirx.Expr]) -> None:
         """Write the sums of the gates of a block of hidden units for the rows of a part."""
@@ -198,7 +186,7 @@ class _Rows(LSTMRows):
             with T.unroll(part.rows) as r:
                 product = tirx.Cast(f"float32x{lanes}", totals[r * _GATES + gate] - less) * factor
                 data = tensors["data"][t, part.row + r, ramp(gate * s.hidden + unit, lanes)]
-                T.buffer_store(self._gate_sums, data + product, [r, block, gate, ramp(integer(0), lanes)])
+                T.buffer_store(self._gate_sums, data + product, [part.row + r, block, gate, ramp(integer(0), lanes)])
 
 
 def _across(vector: tirx.Buffer, lanes: int, of: Callable[[tirx.Expr, tirx.Expr], tirx.Expr]) -> tirx.Expr:

@@ -133,7 +133,7 @@ class Layer:
     def _sizes(self, shapes: Mapping[str, Sequence[Dim]], hidden: int) -> list[tuple[str, int, Dim]]:
         """Return which dimensions of the operands are to have which sizes."""
         batch = shapes["data"][1]
-        sizes = [("data", 2, self.gates * hidden)]
+        sizes: list[tuple[str, int, Dim]] = [("data", 2, self.gates * hidden)]
         sizes += [(name, 0, times * hidden) for name, times in self.vectors.items()]
         sizes += [(name, axis, size) for name in self.states for axis, size in enumerate((batch, hidden))]
         return sizes + [("lengths", 0, batch)] * ("lengths" in shapes)
