@@ -114,6 +114,10 @@ def _lanes(target: Target, _evaluate: Evaluate) -> Options:
     return {"lanes": vector_unit(target).lanes}
 
 
+def _recurrences(target: Target, evaluate: Evaluate) -> Options:
+    return {**_lanes(target, evaluate), **_integers(target, evaluate)}
+
+
 def _weights(target: Target, _evaluate: Evaluate) -> Options:
     # A matrix unit cuts weights of float32 in parts.
     are_widened = widens_halves(target) and not has_matrix_unit(target)
@@ -188,7 +192,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(None, "FastMath"),
     PassRow(1, "FloatProducts", _not_cpu),
     PassRow(1, "LookUpFirst", _cpu),
-    PassRow(1, "FuseRecurrence", _cpu, _lanes),
+    PassRow(1, "FuseRecurrence", _cpu, _recurrences),
     PassRow(1, "FuseAttention", _cpu, _lanes),
     PassRow(1, "FoldLookups", _cpu),
     PassRow(1, "FlattenRows", _cpu_or_gpu),

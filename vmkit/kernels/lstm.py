@@ -11,7 +11,7 @@ from .recurrent_code import add_products, for_blocks, keep_sums, put, start_sums
 from .recurrent_layer import LayerShape, Tile, layer
 from .recurrent_loops import Part, for_rows
 
-__all__ = ["LSTMShape", "lstm"]
+__all__ = ["LSTMRows", "LSTMShape", "lstm"]
 
 _INPUT, _OUTPUT, _FORGET, _CELL = range(4)
 
@@ -40,21 +40,32 @@ def lstm(shape: LSTMShape) -> tirx.PrimFunc:
     states are the hidden state and the cell.
     """
     vectors = {"peephole": 3 * shape.hidden} if shape.has_peepholes else {}
-    return layer(shape, 4, vectors, ("state", "cell"), _Rows)
+    return layer(shape, 4, vectors, ("state", "cell"), LSTMRows)
 
 
-class _Rows:
-    """The rows of a tile, whose cells are kept by blocks of hidden units."""
+class LSTMRows:
+    """The rows of a tile, whose cells are kept by blocks of hidden units.
 
-    def __init__(self, shape: LSTMShape, tile: Tile) -> None:
+    Parameters
+    ----------
+    shape : LSTMShape
+        The layer.
+    tile : Tile
+        The rows.
+    cells : buffer, optional
+        Memory for the cells (rows, blocks, lanes); new memory of one thread where none is given.
+    """
+
+    def __init__(self, shape: LSTMShape, tile: Tile, cells: tirx.Buffer | None = None) -> None:
         self._shape, self._tile, self._tensors = shape, tile, tile.tensors
-        self._cells = local(tile.most, shape.blocks, shape.lanes)
+        self._cells = local(tile.most, shape.blocks, shape.lanes) if cells is None else cells
         first_cell = self._tensors["first_cell"]
         with T.serial(tile.count) as r, T.serial(shape.blocks) as block:
             unit = self._unit(block)
             put(shape.lanes, self._cells, (r, block, 0), lambda i: first_cell[tile.first + r, unit + i])
 
     def step(self, t: tirx.Expr, part: Part) -> None:
+        """Write a step of some rows: their states, and those of the step in ``out``."""
         s, tensors, is_backward = self._shape, self._tensors, t % 2 == 1
         sums = local(part.rows, s.blocks, 4, s.lanes)
 
@@ -66,14 +77,15 @@ class _Rows:
 
         def gates(r: tirx.Expr) -> None:
             with T.serial(s.blocks) as block:
-                self._gates(t, part, sums, r, block)
+                self.gates(t, part, sums, r, block)
 
         # The whole state is read by the products of every block, so it changes after the last ones. Gates wait long
         # for what they are made of, and less so where those of the next block do not wait for products.
         for_blocks(s.blocks, self._tile.tiles.blocks(part.rows, 4), is_backward, products)
         for_rows(part, t, self._tile.ends, gates)
 
-    def _gates(self, t: tirx.Expr, part: Part, sums: tirx.Buffer, r: tirx.Expr, block: tirx.Expr) -> None:
+    def gates(self, t: tirx.Expr, part: Part, sums: tirx.Buffer, r: tirx.Expr, block: tirx.Expr) -> None:
+        """Write the cells and the states of a block of hidden units of a row, from the sums of its gates."""
         s, cells, at, row, unit = self._shape, self._cells, part.at + r, part.row + r, self._unit(block)
         f, g, h = gate_functions(s.functions, 3)
         state, out = self._tensors["state"], self._tensors["out"]
@@ -120,6 +132,7 @@ class _Rows:
             put(s.lanes, sums, (r, block, gate, 0), lambda i: limited(sums[r, block, gate, i], clip))
 
     def finish(self) -> None:
+        """Write the last cells."""
         s, tile, cell = self._shape, self._tile, self._tensors["cell"]
         with T.serial(tile.count) as r, T.serial(s.blocks) as block:
             put(s.lanes, cell, (tile.first + r, self._unit(block)), lambda i: self._cells[r, block, i])

@@ -31,11 +31,13 @@ def in_groups(x: np.ndarray, w: np.ndarray, *window: tuple[int, ...]) -> np.ndar
     return np.concatenate(apart, -1)
 
 
-@pytest.mark.parametrize("is_dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize(
+    ("is_dynamic", "cores"), [(False, 1), (True, 1), (False, 2)], ids=["static", "dynamic", "two cores"]
+)
 @pytest.mark.parametrize("name", TARGETS)
-def test_sums_of_each_channel_are_exact(name: str, is_dynamic: bool) -> None:
+def test_sums_of_each_channel_are_exact(name: str, is_dynamic: bool, cores: int) -> None:
     # Tiles do the same as vectors, for which no machine needs to have them.
-    target = target_of("vectors of 512 bits" if name == "tiles" else name)
+    target = f"{target_of('vectors of 512 bits' if name == 'tiles' else name)} -num-cores={cores}"
     unit = integer_unit(canonical_target(TARGETS[name][0]).primary)
     assert unit is not None
     encoding, data, calls, wanted = depthwise_of(unit).name, [], [], []

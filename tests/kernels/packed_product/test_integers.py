@@ -12,14 +12,16 @@ import vmkit
 from tests.kernels.packed_product.products import convolved, packed_product
 from vmkit import relay
 from vmkit.errors import TypeCheckError
+from vmkit.kernels import builder
 from vmkit.kernels.packed_product.encodings import weight_from_json, weight_to_json
+from vmkit.kernels.packed_product.integer_plan import IntegerPlan
 from vmkit.kernels.packed_product.integers import INTEGERS, IntegerGroups, integers_of
 from vmkit.kernels.packed_product.shape import ProductShape
 from vmkit.kernels.packed_product.weight import PackedWeight
 from vmkit.relay.ir import post_order
 from vmkit.relay.op.registry import entry
 from vmkit.target import canonical_target, llvm
-from vmkit.target.integer_unit import integer_unit
+from vmkit.target.integer_unit import IntegerUnit, integer_unit
 from vmkit.target.matrix_unit import is_permitted
 
 X86 = "llvm -mtriple=x86_64-linux-gnu -mcpu"
@@ -145,9 +147,11 @@ CONVOLUTIONS = {
 
 
 @pytest.mark.parametrize("name", TARGETS)
-@pytest.mark.parametrize("is_dynamic", [False, True], ids=["static", "dynamic"])
-def test_convolution_is_exact(name: str, is_dynamic: bool) -> None:
-    target, calls, data, wanted = target_of(name), [], [], []
+@pytest.mark.parametrize(
+    ("is_dynamic", "cores"), [(False, 1), (True, 1), (False, 2)], ids=["static", "dynamic", "two cores"]
+)
+def test_convolution_is_exact(name: str, is_dynamic: bool, cores: int) -> None:
+    target, calls, data, wanted = f"{target_of(name)} -num-cores={cores}", [], [], []
     for shape, units, kernel, strides, padding, dilation in CONVOLUTIONS.values():
         x, w = integers(*shape), integers(units, *kernel, shape[-1], dtype="int8")
         sizes = (relay.Any(), relay.Any(), relay.Any(), shape[-1]) if is_dynamic else shape
@@ -159,6 +163,40 @@ def test_convolution_is_exact(name: str, is_dynamic: bool) -> None:
     machine = vmkit.VirtualMachine(vmkit.compile(function, target=target))
     for case, got, want in zip(CONVOLUTIONS, machine.run(*(x for _, x in data)), wanted, strict=True):
         np.testing.assert_array_equal(got.numpy(), want, err_msg=case)
+
+
+def plan_of(units: int, data: tuple[int, ...], cores: int, kernel: tuple[int, int] = (1, 1)) -> IntegerPlan:
+    """Return the plan of a convolution of images with nothing lost at their borders."""
+    unit = IntegerUnit(16, 4, 32)
+    shape = ProductShape(data[-1], units, kernel, padding=(kernel[0] // 2, kernel[1] // 2))
+    with builder.kernel():
+        plan = IntegerPlan.of(PackedWeight(shape, integers_of(unit)), data, (*data[:-1], units), unit, cores)
+        builder.T.evaluate(0)
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("units", "data", "cores", "kernel", "rows"),
+    [
+        (96, (1, 112, 112, 16), 2, (1, 1), 112 * 56),
+        (64, (1, 56, 56, 64), 2, (3, 3), 28),
+        (32, (1, 160, 160, 64), 2, (3, 3), 20),  # as many as fit in the cache, a divisor of a core's
+        (96, (1, 112, 112, 16), 1, (1, 1), None),
+        (96, (1, 112, 112, 16), 1000, (1, 1), None),  # a core would have few positions
+        (64, (1, 55, 56, 64), 2, (3, 3), None),  # one core would have more rows than the other
+        (512, (1, 7, 7, 512), 2, (3, 3), None),  # more weights than data
+        (64, (8, 7, 7, 64), 2, (3, 3), 7),  # whole images
+        (64, (8, 7, 7, 64), 3, (3, 3), None),
+        (64, (3136, 64), 2, (1, 1), None),  # no images
+    ],
+)
+def test_cores_take_rows_of_their_own_where_there_is_more_data_than_weights(
+    units: int, data: tuple[int, ...], cores: int, kernel: tuple[int, int], rows: int | None
+) -> None:
+    plan = plan_of(units, data, cores, kernel)
+    assert plan.is_over_chunks is (rows is not None)
+    if rows is not None:
+        assert plan.rows_at_once == rows
 
 
 @pytest.mark.parametrize("name", TARGETS)

@@ -24,7 +24,7 @@ from vmkit.relay.transform import infer_module
 # Families whose own tests run each of their operators under unknown shapes.
 TESTED_ELSEWHERE = (
     *("memory.", "qnn.", "random.", "vision.", "nn.sparse_", "nn.internal.", "nn.bit"),
-    *("vm.invoke_tvm_op", "vm.shape_func", "nn.contrib_integer_matrices"),
+    *("vm.invoke_tvm_op", "vm.shape_func", "nn.contrib_integer_matrices", "nn.contrib_quantized_lstm"),
 )
 
 

@@ -18,6 +18,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ...target.integer_unit import IntegerUnit, integer_unit
+from ...target.processor import cores_of
 from ..builder import Size, T, in_register, loop, ramp, reinterpreted, splat
 from .integer_code import multiply_groups, start_sum
 from .integer_loops import IntegerProduct
@@ -72,7 +73,9 @@ class DepthwiseGroups(IntegerGroups):
             return None
         filler = next((buffer for buffer in operands if len(buffer.shape) == 0), None)
         data, packed = (buffer for buffer in operands if buffer is not filler)
-        return DepthwiseProduct(weight, data, packed, list(shape), replace(unit, has_tiles=False), filler)
+        return DepthwiseProduct(
+            weight, data, packed, list(shape), replace(unit, has_tiles=False), filler, cores_of(target)
+        )
 
 
 DEPTHWISE = (

@@ -20,6 +20,7 @@ from ..builder import (
     as_expr,
     broadcast,
     constant,
+    in_parallel,
     in_register,
     integer,
     local,
@@ -31,7 +32,7 @@ from ..builder import (
 from .amx import configure
 from .integer_code import Again, Operands, emit_tiles, emit_vectors
 from .integer_plan import IntegerPlan
-from .loops import Loop, PackedProduct, Place, Positions
+from .loops import Finish, Loop, PackedProduct, Place, Positions
 from .plan import Chunk
 from .shape import TILE
 from .sizes import bound, divided, even_tile, least
@@ -53,10 +54,13 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         What multiplies.
     filler : buffer or None
         The number that stands around images, None where none does.
+    cores : int
+        How many cores share the work.
     """
 
     unit: IntegerUnit
     filler: tirx.Buffer | None
+    cores: int = 1
 
     @property
     def has_tiles(self) -> bool:
@@ -80,7 +84,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         return in_register(value)
 
     def plan(self) -> IntegerPlan:
-        return IntegerPlan.of(self.window, list(self.data.shape), self.shape, self.unit)
+        return IntegerPlan.of(self.window, list(self.data.shape), self.shape, self.unit, self.cores)
 
     def memory(self, plan: IntegerPlan) -> Sequence[tirx.Buffer]:
         data, weight = _in_one_axis(self.data), _in_one_axis(self.weight)
@@ -91,6 +95,12 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
     def chunks(self, plan: IntegerPlan) -> Iterator[Chunk]:
         with loop(plan.axes.images) as image, loop(plan.chunks()) as chunk:
             yield plan.chunk(image, chunk)
+
+    def share_chunks(self, plan: IntegerPlan, finish: Finish) -> None:
+        chunks = plan.chunks()
+        with in_parallel(plan.axes.images * chunks) as work:
+            image, chunk = (in_register(as_expr(i)) for i in divided(work, chunks))
+            self.take(plan, plan.chunk(image, chunk), self.memory(plan), finish, loop)
 
     # -- copying
 

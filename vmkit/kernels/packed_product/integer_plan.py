@@ -4,11 +4,16 @@ Data that need no filling are read where they are. Others are copied, a few rows
 the instruction takes, with the padding around them. Output positions are then at one distance from each other: those of
 a row; or all of them, where the window has no strides, if what is computed between the end of a row and the next is
 left: for AMX tiles, and for rows of few or an unknown number of positions.
+
+What a core reads that another has written comes slowly, most of all where they have no cache in common. So cores take
+chunks of their own, neighbouring rows of an image or whole images, in one kernel as in the next. Where the weight has
+more bytes than the data, each core takes some of its blocks instead, and reads all of the data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from ..._dataclasses import dataclass
 from ...target.integer_unit import IntegerUnit
@@ -21,6 +26,8 @@ from .weight import PackedWeight
 __all__ = ["IntegerPlan"]
 
 _CACHE_BYTES = CACHES.quarter_of_second  # of data that go by all blocks of the weight
+_FEWEST_POSITIONS, _FEWEST_ROWS = 28, 4  # of a chunk that a core has for itself
+_AXES_OF_IMAGES = 3  # images, rows, columns
 _LONG = 6  # positions of a row that are enough sums to be in registers at once
 
 
@@ -30,22 +37,32 @@ class IntegerPlan(Plan):
 
     is_copied: bool
     has_tiles: bool
+    shares_chunks: bool
 
     @classmethod
-    def of(cls, w: PackedWeight, data: Sequence[Size], shape: Sequence[Size], unit: IntegerUnit) -> IntegerPlan:
+    def of(
+        cls, w: PackedWeight, data: Sequence[Size], shape: Sequence[Size], unit: IntegerUnit, cores: int = 1
+    ) -> IntegerPlan:
         """Plan a product from the shapes of its data and its result, in the builder at hand."""
         p, group, has_tiles = w.product, unit.group, unit.has_tiles
         number = 4 // group
         axes = Axes.of(p, data, shape, keep=bound)
         if p.is_pointwise:
             fit: Size = max(64, _CACHE_BYTES // (w.depth * number) // 64 * 64)
-            rows = bound(most(1, at_once(axes.rows, fit)))
-            return cls(w, axes, 1, rows, 1, rows, group != 4 or w.depth != p.channels, has_tiles)
+            shared = _rows_of_cores(w, axes, fit, 1 if has_tiles else cores)
+            rows = bound(most(1, at_once(axes.rows, fit))) if shared is None else shared
+            is_copied = group != 4 or w.depth != p.channels
+            return cls(w, axes, 1, rows, 1, rows, is_copied, has_tiles, shared is not None)
         is_copied = group != 4 or not _is_whole(w, axes)
         pitch = bound((axes.columns - 1) * p.strides[1] + p.reach[1] + 1) if is_copied else axes.columns_of_data
         fit = bound(most(1, divided(_CACHE_BYTES // (p.channels * p.strides[0] * number), most(1, pitch))[0]))
-        rows = bound(most(1, at_once(axes.rows, fit)))
-        return cls(w, axes, pitch, rows, 1, bound(p.input_rows(rows)), is_copied, has_tiles)
+        shared = _rows_of_cores(w, axes, fit, 1 if has_tiles else cores)
+        rows = bound(most(1, at_once(axes.rows, fit))) if shared is None else shared
+        return cls(w, axes, pitch, rows, 1, bound(p.input_rows(rows)), is_copied, has_tiles, shared is not None)
+
+    @property
+    def is_over_chunks(self) -> bool:
+        return self.shares_chunks
 
     @property
     def size(self) -> Size:
@@ -88,7 +105,9 @@ class IntegerPlan(Plan):
     def chunk(self, group: Size, chunk: Size) -> Chunk:
         row = in_register(chunk * self.rows_at_once)
         rows = self.axes.rows
-        if not is_same(rows, self.rows_at_once):
+        if isinstance(rows, int) and isinstance(self.rows_at_once, int) and rows % self.rows_at_once == 0:
+            rows = self.rows_at_once
+        elif not is_same(rows, self.rows_at_once):
             rows = in_register(as_expr(least(self.rows_at_once, rows - row)))
         groups: Size = 1
         if not self.is_flat:
@@ -98,6 +117,26 @@ class IntegerPlan(Plan):
         else:
             positions = in_register((rows - 1) * self.pitch + self.axes.columns)
         return Chunk(group, 1, row, rows, in_register(self.product.input_rows(rows)), groups, positions)
+
+
+def _rows_of_cores(w: PackedWeight, axes: Axes, fit: Size, cores: int) -> int | None:
+    """Return how many rows a chunk has, at most `fit`, so that each core has as many; None where cores share chunks."""
+    p, sizes = w.product, (axes.images, axes.rows, axes.columns, axes.rows_of_data, axes.columns_of_data, fit)
+    # Layers of matrices alternate between much data and much weight, and gain nothing.
+    is_matrix = p.is_pointwise and len(axes.outer) < _AXES_OF_IMAGES
+    if cores == 1 or is_matrix or not all(isinstance(size, int) for size in sizes):
+        return None
+    images, rows, columns, rows_of_data, columns_of_data, fit = (int(size) for size in sizes)
+    numbers = images * (rows_of_data * columns_of_data * p.channels + rows * columns * p.units)
+    if prod(w.shape) > numbers:
+        return None
+    if images % cores == 0:
+        return min(rows, max(1, fit))
+    of_core, fewest = rows // cores, _FEWEST_POSITIONS if p.is_pointwise else _FEWEST_ROWS
+    if rows % cores or images * rows < fewest * cores:
+        return None
+    chunks = (size for size in range(min(of_core, fit), fewest - 1, -1) if of_core % size == 0)
+    return next(chunks, None)
 
 
 def _is_whole(w: PackedWeight, axes: Axes) -> bool:

@@ -11,6 +11,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ...target.integer_unit import IntegerUnit, integer_unit
+from ...target.processor import cores_of
 from ..builder import Size
 from .encoding import Encoding
 from .integer_loops import IntegerProduct
@@ -69,7 +70,7 @@ class IntegerGroups(Encoding):
             return None
         filler = next((buffer for buffer in operands if len(buffer.shape) == 0), None)
         data, packed = (buffer for buffer in operands if buffer is not filler)
-        return IntegerProduct(weight, data, packed, list(shape), unit, filler)
+        return IntegerProduct(weight, data, packed, list(shape), unit, filler, cores_of(target))
 
 
 INTEGERS = (

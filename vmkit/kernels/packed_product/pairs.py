@@ -17,6 +17,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ...target.integer_unit import IntegerUnit, integer_unit
+from ...target.processor import cores_of
 from .encoding import Term, Terms
 from .integer_loops import IntegerProduct
 from .integers import IntegerGroups
@@ -111,7 +112,7 @@ class IntegerPairs(IntegerGroups):
         filler = next((buffer for buffer in operands if len(buffer.shape) == 0), None)
         (packed,) = (buffer for buffer in operands if str(buffer.dtype) == self.weight)
         (data,) = (buffer for buffer in operands if buffer is not filler and buffer is not packed)
-        return IntegerProduct(weight, data, packed, list(shape), unit.in_pairs, filler)
+        return IntegerProduct(weight, data, packed, list(shape), unit.in_pairs, filler, cores_of(target))
 
 
 PAIRS = (

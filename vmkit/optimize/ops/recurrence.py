@@ -40,6 +40,8 @@ class Layer:
         How many times the hidden size each is long.
     functions : int
         How many functions the gates have.
+    has_lengths : bool
+        Whether lengths may follow.
     """
 
     name: str
@@ -47,11 +49,25 @@ class Layer:
     states: Sequence[str]
     vectors: Mapping[str, int]
     functions: int
+    has_lengths: bool = True
+
+    @property
+    def weights(self) -> Mapping[str, tuple[int, str]]:
+        """The rank and the data type of each operand between the data and the states."""
+        return {"weight": (4, "float32")}
 
     @property
     def names(self) -> list[str]:
         """The operands, without the lengths."""
-        return ["data", "weight", *self.states, *self.vectors]
+        return ["data", *self.weights, *self.states, *self.vectors]
+
+    def hidden_of(self, weights: Sequence[TensorType]) -> int:
+        """Return how many hidden units weights are for; TypeCheckError where their shapes do not fit."""
+        blocks, hidden, have, lanes = weights[0].shape
+        are_known = all(isinstance(d, int) for d in (blocks, hidden, lanes))
+        if not are_known or have != self.gates or not 0 < lanes <= hidden or blocks != -(-hidden // lanes):
+            raise TypeCheckError(f"weight must be (blocks, hidden, {self.gates}, lanes), not {weights[0]}")
+        return int(hidden)
 
     def type(self, attrs: Attrs, operands: Sequence[Type]) -> TupleType:
         """Return a layer's type: the hidden states of all steps (steps, batch, hidden), and the last of each state."""
@@ -61,21 +77,19 @@ class Layer:
             gate_functions(attrs.activations, self.functions)
         except ValueError as error:
             raise TypeCheckError(f"nn.contrib_{self.name}: {error}") from None
-        names = [*self.names, "lengths"][: max(len(operands), len(self.names))]
+        names = [*self.names, *["lengths"] * self.has_lengths][: max(len(operands), len(self.names))]
         if len(operands) != len(names):
             raise TypeCheckError(f"nn.contrib_{self.name} takes {', '.join(names)}, not {len(operands)} operands")
         tensors = {name: require_tensor(ty, name) for name, ty in zip(names, operands, strict=True)}
-        ranks = {"data": 3, "weight": 4, **dict.fromkeys(self.states, 2)}
+        ranks = {"data": 3, **{name: rank for name, (rank, _) in self.weights.items()}, **dict.fromkeys(self.states, 2)}
         for name, tensor in tensors.items():
             require_rank(tensor, ranks.get(name, 1), name)
-            wanted = ("int32", "int64") if name == "lengths" else ("float32",)
+            own = self.weights[name][1] if name in self.weights else "float32"
+            wanted = ("int32", "int64") if name == "lengths" else (own,)
             if tensor.dtype not in wanted:
                 raise TypeCheckError(f"{name} must be {' or '.join(wanted)}, not {tensor.dtype}")
-        blocks, hidden, have, lanes = tensors["weight"].shape
-        are_known = all(isinstance(d, int) for d in (blocks, hidden, lanes))
-        if not are_known or have != self.gates or not 0 < lanes <= hidden or blocks != -(-hidden // lanes):
-            raise TypeCheckError(f"weight must be (blocks, hidden, {self.gates}, lanes), not {tensors['weight']}")
-        for name, axis, want in self._sizes([t.shape for t in tensors.values()]):
+        hidden = self.hidden_of([tensors[name] for name in self.weights])
+        for name, axis, want in self._sizes({n: t.shape for n, t in tensors.items()}, hidden):
             size = tensors[name].shape[axis]
             if dims.equal(size, want) is False:
                 raise TypeCheckError(f"dimension {axis} of {name} is {size}, expected {want}")
@@ -85,11 +99,10 @@ class Layer:
 
     def known(self, context: LowerContext, attrs: Attrs, operands: Sequence[relax.Expr]) -> dict[str, Any]:
         """Return what the kernels of all layers want to know when they are compiled."""
-        _, hidden, _, lanes = context.shape(operands[1])
         lengths = operands[len(self.names) :]
         return {
-            "hidden": hidden,
-            "lanes": lanes,
+            "hidden": self._hidden(operands),
+            "lanes": int(operands[1].ty.shape[3]),
             "functions": attrs.activations,
             "is_reverse": attrs.is_reverse,
             "clip": attrs.clip,
@@ -103,21 +116,24 @@ class Layer:
 
         What :meth:`type` could not know is checked at run time.
         """
-        shapes = [context.shape(each) for each in operands]
-        by_name = dict(zip([*self.names, "lengths"], shapes, strict=False))
-        for name, axis, want in self._sizes(shapes):
+        shapes = {n: context.shape(each) for n, each in zip([*self.names, "lengths"], operands, strict=False)}
+        hidden = self._hidden(operands)
+        for name, axis, want in self._sizes(shapes, hidden):
             message = f"nn.contrib_{self.name}: dimension {axis} of {name} is {{actual}}, expected {{expected}}"
-            context.require_equal(by_name[name][axis], want, message)
-        steps, batch, _ = by_name["data"]
-        hidden = by_name["weight"][1]
+            context.require_equal(shapes[name][axis], want, message)
+        steps, batch, _ = shapes["data"]
         results = [[steps, batch, hidden], *[[batch, hidden]] * len(self.states)]
         value = call_kernel(context, write, self.name, operands, *results)
         return tuple(context.emit(relax.TupleGetItem(value, i)) for i in range(len(results)))
 
-    def _sizes(self, shapes: Sequence[Sequence[Dim]]) -> list[tuple[str, int, Dim]]:
+    def _hidden(self, operands: Sequence[relax.Expr]) -> int:
+        weights = operands[1 : 1 + len(self.weights)]
+        return self.hidden_of([TensorType([int(d) for d in w.ty.shape], str(w.ty.dtype)) for w in weights])
+
+    def _sizes(self, shapes: Mapping[str, Sequence[Dim]], hidden: int) -> list[tuple[str, int, Dim]]:
         """Return which dimensions of the operands are to have which sizes."""
-        batch, hidden = shapes[0][1], shapes[1][1]
-        sizes = [("data", 2, self.gates * hidden)]
+        batch = shapes["data"][1]
+        sizes: list[tuple[str, int, Dim]] = [("data", 2, self.gates * hidden)]
         sizes += [(name, 0, times * hidden) for name, times in self.vectors.items()]
         sizes += [(name, axis, size) for name in self.states for axis, size in enumerate((batch, hidden))]
-        return sizes + [("lengths", 0, batch)] * (len(shapes) > len(self.names))
+        return sizes + [("lengths", 0, batch)] * ("lengths" in shapes)

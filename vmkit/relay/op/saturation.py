@@ -18,7 +18,7 @@ from .small_float import SMALL_FLOATS
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
-__all__ = ["QUANTIZED", "integer_range"]
+__all__ = ["QUANTIZED", "integer_range", "nearest"]
 
 _INTEGERS = ("int2", "int4", "int8", "int16", "uint2", "uint4", "uint8", "uint16")
 _WHOLE, _BITS_OF_WHOLE = float(3 << 22), 0x4B400000  # in the middle of the numbers that are 1 from each other
@@ -68,7 +68,7 @@ class Quantized:
             if attrs.dtype in SMALL_FLOATS:
                 form = SMALL_FLOATS[attrs.dtype]
                 return form.write(number + form.read(zero), saturate=attrs.saturate)
-            return _limited(number, zero, *integer_range(attrs.dtype))
+            return nearest(number, zero, *integer_range(attrs.dtype))
 
         return broadcast_lowering(context, combine, data, zero_point)
 
@@ -114,7 +114,7 @@ def _shape(dtype: str, data: Type, zero_point: Type) -> list[Dim]:
     return broadcast_shapes(list(number.shape), list(zero.shape))
 
 
-def _limited(number: tirx.Expr, zero: tirx.Expr, low: int, high: int) -> tirx.Expr:
+def nearest(number: tirx.Expr, zero: tirx.Expr, low: int, high: int) -> tirx.Expr:
     """Return a number rounded, plus a zero point: limited before, so that what is too large is an integer as well.
 
     Where float32 has no fractions, an addition rounds, halves to even, and the lowest bits are the integer: one

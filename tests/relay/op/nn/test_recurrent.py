@@ -9,6 +9,7 @@ import pytest
 import tvm
 
 import vmkit
+import vmkit.optimize  # registers the operators
 from vmkit import relay
 from vmkit.errors import TypeCheckError, VMKitError
 from vmkit.relay import transform
@@ -49,6 +50,34 @@ def layer(kind: str = "rnn", gates: int = 1, lengths: Any = ((3,), "int32"), **c
     ],
 )
 def test_operands_that_do_not_fit_are_refused(program: Any, message: str) -> None:
+    with pytest.raises(TypeCheckError, match=message):
+        transform.InferType()(tvm.IRModule({"main": program()}))
+
+
+def quantized(hidden: int = 10, **changed: Any) -> relay.Function:
+    """Return a layer of 10 hidden units over five steps of three rows, whose states are quantised."""
+    of_blocks = (2, 4, 8)
+    shapes = {"data": (5, 3, 40), "weight": (2, 3, 4, 8, 4), "factors": of_blocks, "totals": of_blocks}
+    shapes |= {"state": (3, 10), "cell": (3, 10)}
+    types = {"weight": "int8", "totals": "int32"}
+    params = [relay.var(n, shape=s, dtype=types.get(n, "float32")) for n, s in (shapes | changed).items()]
+    return relay.Function(params, build("nn.contrib_quantized_lstm", *params, hidden=hidden))
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (lambda: quantized(11), "dimension 2 of data is 40, expected 44"),
+        (lambda: quantized(7), "as many as 7 hidden units at most"),
+        (lambda: quantized(20), r"weight must have the shape \(3, 5, 4, 8, 4\), not \(2, 3, 4, 8, 4\)"),
+        (lambda: quantized(weight=(2, 3, 4, 4, 4)), "8 or 16 lanes"),
+        (lambda: quantized(weight=(2, 3, 4, ANY, 4)), "8 or 16 lanes"),
+        (lambda: quantized(totals=(2, 4, 9)), r"totals must have the shape \(2, 4, 8\)"),
+        (lambda: quantized(cell=(2, 10)), "dimension 0 of cell is 2, expected 3"),
+        (lambda: quantized(lengths=(3,)), "takes data, weight, factors, totals, state, cell, not 7 operands"),
+    ],
+)
+def test_operands_of_a_quantised_layer_that_do_not_fit_are_refused(program: Any, message: str) -> None:
     with pytest.raises(TypeCheckError, match=message):
         transform.InferType()(tvm.IRModule({"main": program()}))
 

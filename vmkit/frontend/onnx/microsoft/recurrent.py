@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .... import relay
 from ....relay.ir import Constant, Expr
 from ..context import Context
@@ -35,6 +37,7 @@ def dynamic_quantize_lstm(
 ) -> list[Expr]:
     """Weights are (directions, inputs, gates); scales and zero points are one for a direction, or one for each gate."""
     hidden = options.check(ctx, r, axis=1)
+    inputs: list[Sequence[Expr]] = []  # quantised once for all directions
 
     def one_direction(layer: Layer, index: int) -> Projection:
         layer.input_forget = bool(input_forget)
@@ -43,11 +46,16 @@ def dynamic_quantize_lstm(
         # What is no constant is handed to the loop; constants stay where products of integers look for them.
         constants = {name: value for name, value in recurrence.items() if isinstance(value, Constant)}
         layer.weights.update({name: value for name, value in recurrence.items() if name not in constants})
-        layer.product = lambda inner, h: _product(ctx, h, *({**constants, **inner.weights}[n] for n in _RECURRENCE))
+        layer.quantized = constants if len(constants) == len(recurrence) else {}
+        layer.product = lambda inner, h: _product(
+            ctx, dynamic_quantize_linear(ctx, h), *({**constants, **inner.weights}[n] for n in _RECURRENCE)
+        )
         weights, bias = [part(v, index) for v in (w, w_scale, w_zero)], joined_bias(b, index, 4 * hidden)
 
         def project(rows: Expr) -> Expr:
-            product = _product(ctx, rows, *weights)
+            if not inputs:
+                inputs.append(dynamic_quantize_linear(ctx, rows))
+            product = _product(ctx, inputs[0], *weights)
             return product if bias is None else relay.add(product, bias)
 
         return project
@@ -55,7 +63,7 @@ def dynamic_quantize_lstm(
     return recurrent(ctx, "lstm", x, options, one_direction, lengths, [initial_h, initial_c], hidden)
 
 
-def _product(ctx: Context, rows: Expr, weight: Expr, scale: Expr, zero: Expr) -> Expr:
-    """Return rows, which are quantised by the range of all their values, times quantised weights."""
-    quantum, row_scale, row_zero = dynamic_quantize_linear(ctx, rows)
+def _product(ctx: Context, rows: Sequence[Expr], weight: Expr, scale: Expr, zero: Expr) -> Expr:
+    """Return rows, which were quantised by the range of all their values, times quantised weights."""
+    quantum, row_scale, row_zero = rows
     return multiplied(ctx, factor_products(ctx, quantum, weight, row_zero, zero), (row_scale, None), (scale, None))

@@ -14,7 +14,21 @@ from tvm import tirx
 
 from .... import relay
 from ...._dataclasses import dataclass
-from ....relay.ir import Call, Dim, Expr, Function, FuncType, If, TensorType, Tuple, TupleGetItem, TupleType, Var, dims
+from ....relay.ir import (
+    Call,
+    Constant,
+    Dim,
+    Expr,
+    Function,
+    FuncType,
+    If,
+    TensorType,
+    Tuple,
+    TupleGetItem,
+    TupleType,
+    Var,
+    dims,
+)
 from ....relay.op import build
 from ....relay.recurrent_loop import RecurrentLoop
 from ..context import Context
@@ -39,6 +53,8 @@ class Layer:
         What a step needs beside the input and the state, by name; a loop hands them on.
     product : callable or None
         (layer, hidden state) to the product with the weights of the recurrence, where that is not one of floats.
+    quantized : dict
+        The constants of a quantised recurrence by the names that :class:`RecurrentLoop` has for them, if all are known.
     more_states : list of int
         The widths of what the layer keeps beside the states of its cell; it begins with zeros.
     """
@@ -52,6 +68,7 @@ class Layer:
     linear_before_reset: bool = False
     input_forget: bool = False
     product: Callable[[Layer, Expr], Expr] | None = None
+    quantized: dict[str, Constant] = field(default_factory=dict)
     more_states: list[int] = field(default_factory=list)
 
     def recurrent(self, h: Expr) -> Expr:
@@ -75,10 +92,10 @@ class Layer:
     def marked(self, loop: Function, is_reverse: bool, has_lengths: bool) -> Function:
         """Return a loop over the steps with what a compiler that has a kernel for it has to know."""
         functions = [each.function for each in self.activations]
-        if None in functions or self.product is not None:
+        if None in functions or (self.product is not None and not self.quantized):
             return loop
         mark = RecurrentLoop(
-            cell=self.cell,
+            cell=f"quantized_{self.cell}" if self.quantized else self.cell,
             functions=" ".join(name for name in functions if name is not None),
             is_reverse=is_reverse,
             clip=self.clip,
@@ -87,7 +104,7 @@ class Layer:
             input_forget=self.input_forget,
             linear_before_reset=self.linear_before_reset,
         )
-        return mark.mark(loop)
+        return mark.mark(loop, self.quantized)
 
 
 # -- cells: (layer, input times weight plus bias, state) to the next state

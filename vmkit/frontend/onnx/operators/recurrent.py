@@ -156,10 +156,11 @@ def recurrent(
     functions = gate_activations(ctx, options.names(ctx, cell), options.activation_alpha, options.activation_beta)
     stacks, finals = [], []
     zeros = typed(_zeros(ctx, x, hidden))
+    flat = typed(relay.reshape(x, [-3, 0]))
     for index in range(count):
         layer = layer_type(ctx, cell, hidden, functions[index * each : (index + 1) * each], options.clip)
         project = direction_layer(layer, index)
-        rows = typed(project(typed(relay.reshape(x, [-3, 0]))))
+        rows = typed(project(flat))
         rows = typed(relay.reshape_like(rows, x, 0, 1, 0, 2))
         states = [zeros if s is None else _of_begun(ctx, typed(part(s, index)), lengths) for s in begins]
         is_reverse = options.direction == "reverse" or index == 1
