@@ -133,8 +133,9 @@ def test_things_that_are_no_model(model: Any, said: str) -> None:
     assert error_of(lambda: vmkit.compile(model, "llvm"), ModelError) == said
 
 
-def test_shapes_are_for_onnx() -> None:
-    assert "shapes are for ONNX models" in error_of(lambda: vmkit.compile(module(), shapes={"x": (1, 4)}), ModelError)
+def test_shapes_are_for_files_that_leave_them_open() -> None:
+    said = error_of(lambda: vmkit.compile(module(), shapes={"x": (1, 4)}), ModelError)
+    assert "shapes are for ONNX and TFLite models; a module declares the shapes" in said
 
 
 # -- stages

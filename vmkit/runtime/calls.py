@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import tvm
 from tvm.runtime import Tensor
 
@@ -23,7 +24,7 @@ from ..values.conversion import from_runtime
 from ..values.element_types import ELEMENTS, element_bytes, numpy_dtype, stored_type
 from ..values.host_memory import ALIGNMENT, Scratch, readable
 from ..values.signature import AnySpec, Signature, Spec, TensorSpec, TupleSpec
-from ..values.texts import Texts, call_texts, open_call, quick_text_tensor
+from ..values.texts import StringTensor, Texts, call_texts, open_call, quick_text_tensor
 from .inputs import Inputs
 from .instance import Instance
 from .limits import is_of_tvm
@@ -156,13 +157,17 @@ class StagedCall:
             if not is_of_tvm(error):
                 raise
             if unchecked is not None and self._instance.check_inputs:
-                self._signature.check(unchecked)
+                self.check(unchecked)
             raise self._instance.explained(self._signature.name, error) from error
         if self._restored is not None:
             return self._restored.from_runtime(result, self._instance.release)
         if type(result) is Tensor:
             return result
         return from_runtime(result, self._instance.release)
+
+    def check(self, given: Sequence[Given]) -> None:
+        """Check inputs that the function was called with; InputError says what does not match."""
+        self._signature.check(given)
 
 
 class DirectCall(StagedCall):
@@ -210,6 +215,14 @@ class _TextCall(DirectCall):
         if values is not None:
             return self.run(values, args)
         return self.run(self.entry.inputs.converted(args))
+
+    def check(self, given: Sequence[Given]) -> None:
+        values = list(given)
+        for index in self._texts:
+            texts = values[index]
+            if isinstance(texts, np.ndarray):  # of objects that were all str
+                values[index] = StringTensor.over(texts)
+        super().check(values)
 
 
 class DeepCall(StagedCall):

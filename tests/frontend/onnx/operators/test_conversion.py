@@ -11,7 +11,7 @@ import vmkit
 from tests.frontend.onnx.feeds import MATRIX
 from tests.frontend.onnx.ml.models import I64, B, F, S, agrees, onnx_node, same, texts
 from tests.frontend.onnx.programs import check, model, node, results_of
-from vmkit.errors import ModelError, VMError
+from vmkit.errors import InputError, ModelError, VMError
 
 # Each: the elements, the type to read them as.
 BITS = [
@@ -84,6 +84,14 @@ def test_a_text_that_is_no_number_is_an_error(text: str) -> None:
     )
     with pytest.raises(VMError, match="is not a number"):
         machine.run(texts("1", text))
+
+
+def test_texts_of_other_sizes_than_declared_are_refused_by_name() -> None:
+    machine = vmkit.VirtualMachine(
+        vmkit.compile(onnx_node("StringConcat", {"x": (["n"], object), "y": (["n"], object)}, [S]), target="llvm")
+    )
+    with pytest.raises(InputError, match="y: n = 3, but x already bound n = 2"):
+        machine.run(texts("1", "2"), texts("1", "2", "3"))
 
 
 def test_types_that_are_stored_as_others_are_written_and_read_by_way_of_plain_ones() -> None:
