@@ -188,6 +188,19 @@ def test_operators_of_no_elements_compute_nothing() -> None:
     assert found[-1].numpy().tolist() == [0, 0, 0, 0]
 
 
+@pytest.mark.parametrize(("text", "shape"), [
+    ('contrib_string_to_number(%0, dtype="float32")', (0,)),
+    ('contrib_full_match(%0, pattern="[02]")', (0,)),
+    ("contrib_string_split(%0)", (0, 0)),
+    ("%0", (0,)),
+])  # fmt: skip
+def test_texts_of_no_elements(text: str, shape: tuple[int, ...]) -> None:
+    body = f"%0 = contrib_string_from_number(%x); {text}"
+    program = relay.parse(f'#[version = "0.0.5"]\ndef @main(%x: Tensor[(0), int64]) {{ {body} }}')
+    found = vmkit.VirtualMachine(vmkit.compile(program, "llvm")).run(np.zeros(0, "int64"))
+    assert (found[0] if isinstance(found, list | tuple) else found).shape == shape
+
+
 def test_named_dimensions_are_one_symbol_in_relax() -> None:
     n = tvm.tirx.Var("n", "int64")
     x, y = relay.var("x", shape=(n, 4)), relay.var("y", shape=(n, 4))

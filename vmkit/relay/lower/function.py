@@ -13,6 +13,7 @@ from tvm.relax.analysis import tir_vars_in_type, type_lca
 from ..._dataclasses import dataclass
 from ..._tvm import begin_block, end_block, retyped
 from ...errors import CompileError, VMKitError
+from ...values.element_types import stored_type
 from ..analysis.scopes import hoisted
 from ..ir import DEVICE_PART
 from ..ir.adt import Constructor, Match, TypeData
@@ -306,7 +307,7 @@ class FunctionLowering:
         result = call.checked_type
         if isinstance(result, TensorType) and all(isinstance(d, int) for d in result.shape) and 0 in result.shape:
             # There is nothing to compute, and many an operator would divide by the sizes.
-            return self.without_elements(list(result.shape), str(result.dtype))
+            return self.without_elements(list(result.shape), stored_type(str(result.dtype)))
         try:
             if made.lower is not None:
                 return made.lower(context, call.attrs, *args)
