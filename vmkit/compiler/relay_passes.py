@@ -197,7 +197,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "FoldLookups", _cpu),
     PassRow(1, "FlattenRows", _cpu_or_gpu),
     PassRow(1, "BackwardFoldScaleAxis", told=_known_weights),
-    PassRow(1, "ForwardFoldScaleAxis"),
+    PassRow(1, "ForwardFoldScaleAxis", told=_known_weights),
     PassRow(1, "FoldConstant", told=_evaluator),
     PassRow(1, "ConvertLayout", _cpu_or_gpu, _layouts),
     PassRow(1, "UseIm2col", _cpu),

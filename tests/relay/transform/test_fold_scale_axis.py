@@ -205,6 +205,23 @@ def test_weights_of_dense_layers_may_be_kept_from_being_computed_at_run_time() -
     assert_folds(run, relay.nn.dense(x, known) * s, relay.nn.dense(x, known * relay.expand_dims(s, 1, 1)), x)
 
 
+@pytest.mark.parametrize("is_forward", [False, True])
+def test_only_known_weights_take_known_scales_where_that_is_asked_for(is_forward: bool) -> None:
+    """Of one row, or an image of one pixel, a gate has the shape of a scale of the channels."""
+    fold = ForwardFoldScaleAxis if is_forward else BackwardFoldScaleAxis
+    x, gate, known = v("x", 1, 4), v("gate", 1, 4), positive(4, 4)
+    image, gates, kernel = v("image", 1, 4, 1, 1), v("gates", 1, 4, 1, 1), positive(4, 4, 1, 1)
+    dense = relay.nn.dense(x * gate, known) if is_forward else relay.nn.dense(x, known) * gate
+    convolved = conv(image * gates, kernel) if is_forward else conv(image, kernel) * gates
+    for before in (dense, convolved):
+        assert_becomes(fold(run_time_weights=False), before, before)
+        assert isinstance(after(fold(), before).body.args[0], relay.Var)  # of the layer, which is all that is left
+    row, scale = v("row", 1, 4), positive(1, 4)
+    folded = relay.nn.dense(row * scale, known) if is_forward else relay.nn.dense(row, known) * scale
+    found = after(fold(run_time_weights=False), folded, row).body
+    assert found.op.name == "nn.dense" and isinstance(found.args[0], relay.Var)
+
+
 @pytest.mark.parametrize(
     ("layout", "axis", "shape"), [("NCHW", 1, (6, 1, 1)), ("NCHW", -3, (6, 1, 1)), ("NHWC", 3, (6,))]
 )

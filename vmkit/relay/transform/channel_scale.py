@@ -18,7 +18,7 @@ __all__ = [
     "ChannelScale",
     "channel_axes",
     "is_as_large",
-    "is_constant",
+    "is_known",
     "is_nonzero",
     "is_positive",
     "kernel_axes",
@@ -153,9 +153,9 @@ def _named(layout: str, letter: str) -> tuple[int, ...]:
     return tuple(i for i, axis in enumerate(axes) if axis[-1].upper() == letter)
 
 
-def is_constant(expr: RelayExpr) -> bool:
-    """Say whether an expression is a constant, perhaps with its elements in another order or shape."""
-    return _constant(expr) is not None
+def is_known(weight: RelayExpr, scale: ChannelScale) -> bool:
+    """Say whether a weight and a scale are constants, perhaps with their elements in another order or shape."""
+    return _constant(weight) is not None and _constant(scale.factors) is not None
 
 
 def is_positive(expr: RelayExpr) -> bool:

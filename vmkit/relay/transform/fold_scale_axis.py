@@ -18,7 +18,7 @@ from .channel_scale import (
     ChannelScale,
     channel_axes,
     is_as_large,
-    is_constant,
+    is_known,
     is_nonzero,
     is_positive,
     kernel_axes,
@@ -56,21 +56,26 @@ def BackwardFoldScaleAxis(*, run_time_weights: bool = True) -> ModuleTransform:
     run_time_weights : bool
         Whether dense layers take scales into weights that are computed when the program runs, which costs more than it
         saves where there are fewer rows of data than of the weight. Otherwise the scale and the weight must be
-        constants, and the layer all that uses the weight.
+        constants, also of convolutions, and a dense layer all that uses its weight.
     """
     return per_function(lambda function: _folded(function, lambda f: _Backward(f, run_time_weights)))
 
 
 @relay_pass(opt_level=3)
-def ForwardFoldScaleAxis() -> ModuleTransform:
+def ForwardFoldScaleAxis(*, run_time_weights: bool = True) -> ModuleTransform:
     """Return the pass that moves scales of data on into the weights that the data is used with.
 
     All that uses the product must take the scale: convolutions and dense layers along their input channels, and
     ``nn.relu``, ``nn.leaky_relu`` (for a constant scale above zero), ``add`` and ``subtract`` of a vector along the
     channels (for a constant scale without zeros), whose users do. Of grouped convolutions those take it that have one
     channel, and one kernel, in each group.
+
+    Parameters
+    ----------
+    run_time_weights : bool
+        Whether weights are computed when the program runs, too. Otherwise the scale and the weight must be constants.
     """
-    return per_function(lambda function: _folded(function, _Forward))
+    return per_function(lambda function: _folded(function, lambda f: _Forward(f, run_time_weights)))
 
 
 @relay_pass(opt_level=3)
@@ -80,9 +85,10 @@ def FoldScaleAxis(*, run_time_weights: bool = True) -> ModuleTransform:
     Parameters
     ----------
     run_time_weights : bool
-        What :func:`BackwardFoldScaleAxis` is told.
+        What :func:`BackwardFoldScaleAxis` and :func:`ForwardFoldScaleAxis` are told.
     """
-    steps = [BackwardFoldScaleAxis(run_time_weights=run_time_weights), ForwardFoldScaleAxis(), FoldConstant()]
+    told = {"run_time_weights": run_time_weights}
+    steps = [BackwardFoldScaleAxis(**told), ForwardFoldScaleAxis(**told), FoldConstant()]
 
     def on_module(mod: tvm.IRModule) -> tvm.IRModule:
         for step in steps:
@@ -184,6 +190,8 @@ class _Backward:
 
     def convolution(self, conv: Call, scale: ChannelScale) -> Expr | None:
         attrs = conv.attrs
+        if not self.run_time_weights and not is_known(conv.args[1], scale):
+            return None
         if scale.axes and scale.axes != channel_axes(attrs.out_layout or attrs.data_layout):
             return None
         # A transposed one that makes one channel in each group has the groups along the other axis.
@@ -192,8 +200,8 @@ class _Backward:
         return None if weight is None else Call(conv.op, [conv.args[0], weight], attrs, span=conv.span)
 
     def dense(self, layer: Call, scale: ChannelScale) -> Expr | None:
-        is_known = is_constant(layer.args[1]) and is_constant(scale.factors)
-        if not self.run_time_weights and not (is_known and len(self.users[layer.args[1]]) == 1):
+        is_own = len(self.users[layer.args[1]]) == 1
+        if not self.run_time_weights and not (is_own and is_known(layer.args[1], scale)):
             return None
         weight = scaled_weight(layer.args[1], scale, (0,)) if scale.axes in ((), last_axis(layer)) else None
         return None if weight is None else Call(layer.op, [layer.args[0], weight], layer.attrs, span=layer.span)
@@ -227,8 +235,9 @@ class _Backward:
 class _Forward:
     """Moves the scale of a product on through all uses of it, up to the weights that these meet."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, run_time_weights: bool) -> None:
         self.users = _users(function)
+        self.run_time_weights = run_time_weights
         # What is known of expressions that several paths lead to.
         self.known_channels: dict[Any, Axes | None] = {}
 
@@ -270,6 +279,8 @@ class _Forward:
         if is_call(user, *_SUMS):
             return self.sum(user, expr, scale, made)
         weight = None
+        if not self.run_time_weights and not (len(user.args) > 1 and is_known(user.args[1], scale)):
+            return False
         if is_call(user, *_CONVOLUTIONS) and user.args[0].same_as(expr) and not user.args[1].same_as(expr):
             weight = self.convolution_weight(user, scale)
         elif is_call(user, "nn.dense") and user.args[0].same_as(expr) and not user.args[1].same_as(expr):
