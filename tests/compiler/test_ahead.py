@@ -118,11 +118,15 @@ def test_kernels_that_change_after_all_are_built_as_they_are(
     assert taken == [{}]
 
 
-def test_one_core_few_kernels_and_a_cache_build_nothing_ahead(
+def test_one_core_few_kernels_a_cache_and_kernels_by_themselves_build_nothing_ahead(
     taken: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
     check(compiled(cores=1))
     check(compiled(cache=tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(ahead.KernelsAhead, "offer", lambda *_: pytest.fail("what is no part is not linked"))
+        with vmkit.PassContext(disabled_pass=["GroupKernels"]):
+            check(compiled())
     assert taken == []
     monkeypatch.setattr(ahead, "_FIRST", 16)
     check(compiled())
@@ -152,9 +156,10 @@ def test_a_compiler_in_stages_builds_ahead_too(taken: list[dict[str, str]]) -> N
 
 
 def test_objects_are_kept_where_something_links_them() -> None:
-    assert ahead.stay_in_objects(canonical_target("native").primary)
-    assert not ahead.stay_in_objects(canonical_target("portable").primary)
-    assert not ahead.stay_in_objects(canonical_target("c").primary)
+    why = {name: ahead.why_not_in_objects(canonical_target(name).primary) for name in ("native", "portable", "c")}
+    assert why == {
+        "native": None, "portable": "they are for a family of processors", "c": "they are not for LLVM",
+    }  # fmt: skip
 
 
 def running() -> list[str]:

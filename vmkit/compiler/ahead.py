@@ -7,7 +7,6 @@ symbol of its own. Should a pass change it after all, or the program call it oth
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cached_property, partial
@@ -29,32 +28,31 @@ from ..values.host_memory import return_free_memory
 from .all_cores import cores_to_use
 from .code_target import code_target
 from .kernel_pipeline import PIPELINE
+from .options import CompilerOptions
 from .surroundings import Surroundings
 from .units import Unit, built
 
-__all__ = ["KernelsAhead", "final", "stay_in_objects"]
+__all__ = ["KernelsAhead", "final", "why_not_in_objects"]
 
 _TOGETHER = 12  # kernels of a module: setting up LLVM for one takes as long as building some
 _FIRST = 24  # kernels before the first module is begun: a program of few is not built on several cores at all
 
-logger = logging.getLogger(__name__)
 
+def why_not_in_objects(target: Target) -> str | None:
+    """Return why kernels for a target are not kept as machine code that is linked later; None if they are.
 
-def stay_in_objects(target: Target) -> bool:
-    """Tell whether kernels for a target are kept as machine code that is linked later, and are built on several cores.
-
-    Not for a family of processors, of which LLVM's form is stored; where passes are observed; and where nothing links
-    for the target, or there is no room for files.
+    Those that are, are built on several cores.
     """
-    if target.kind.name != "llvm" or is_generic(target) or Surroundings.capture().has_instruments:
-        return False
+    if target.kind.name != "llvm":
+        return "they are not for LLVM"
+    if is_generic(target):
+        return "they are for a family of processors"
+    if Surroundings.capture().has_instruments:
+        return "passes are observed"
     triple = description_of(target)[0]
-    if "wasm" in triple:
-        return False
-    if linker_for(triple) is None or not has_room():
-        logger.info("kernels stay in memory as LLVM has them: there is no C compiler for %s, or no room", triple)
-        return False
-    return True
+    if "wasm" in triple or linker_for(triple) is None:
+        return f"there is no C compiler for {triple}"
+    return None if has_room() else "there is no room for files"
 
 
 def final(mod: tvm.IRModule) -> tvm.IRModule:
@@ -101,9 +99,10 @@ class KernelsAhead:
         self._pool = ThreadPoolExecutor(cores_to_use() - 1, thread_name_prefix="vmkit-ahead")
 
     @staticmethod
-    def of(target: Target) -> KernelsAhead | None:
-        """Return what builds kernels ahead for a target; None where that is not done."""
-        return KernelsAhead(target) if cores_to_use() > 1 and stay_in_objects(target) else None
+    def of(target: Target, options: CompilerOptions) -> KernelsAhead | None:
+        """Return what builds kernels ahead for a target; None where that is not done: only parts are linked."""
+        is_done = cores_to_use() > 1 and options.groups_kernels and why_not_in_objects(target) is None
+        return KernelsAhead(target) if is_done else None
 
     def offer(self, name: str, kernel: tirx.PrimFunc) -> None:
         """Take a kernel that is written out, of that name in the program."""

@@ -29,7 +29,7 @@ from ..relax.shape_pipeline import SHAPES
 from ..stack import on_deep_stack
 from ..target.llvm import description_of
 from ..values.host_memory import return_free_memory
-from .ahead import KernelsAhead, stay_in_objects
+from .ahead import KernelsAhead, why_not_in_objects
 from .all_cores import cores_to_use, on_all_cores
 from .cache_key import kernel_key
 from .code_target import code_target
@@ -84,9 +84,12 @@ def kernel_objects(
     """Return the machine code of kernels and of functions that compute shapes, made on all cores and not linked yet.
 
     None for few kernels, whose code is made sooner than it is linked, and where objects are not kept; see
-    :func:`.ahead.stay_in_objects`.
+    :func:`.ahead.why_not_in_objects`.
     """
-    if kernels is None or number_of_modules(kernels, cores_to_use()) < 2 or not stay_in_objects(target):
+    if kernels is None or number_of_modules(kernels, cores_to_use()) < 2:
+        return None
+    if (why := why_not_in_objects(target)) is not None:
+        logger.info("kernels stay in memory as LLVM has them: %s", why)
         return None
     surroundings = Surroundings.capture()
     coded = code_target(target)
@@ -119,8 +122,8 @@ def _without(kernels: tvm.IRModule, symbols: Mapping[str, str]) -> tvm.IRModule:
     """Return a module of kernels without those that have symbols elsewhere, by which the others call them."""
     if not symbols:
         return kernels
-    named = {gvar: f for gvar, f in kernels.functions.items() if gvar.name_hint not in symbols}
-    functions = {gvar: by_itself(f, symbols, gvar.name_hint) if not is_part(f) else f for gvar, f in named.items()}
+    left = {gvar: function for gvar, function in kernels.functions.items() if gvar.name_hint not in symbols}
+    functions = {gvar: by_itself(function, symbols, gvar.name_hint) for gvar, function in left.items()}
     return tvm.IRModule(functions, attrs=kernels.attrs)
 
 

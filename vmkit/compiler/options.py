@@ -103,6 +103,11 @@ class CompilerOptions:
         is_reached = level is not None and self.opt_level >= level
         return name not in self.disabled and (name in self.required or is_reached)
 
+    @property
+    def groups_kernels(self) -> bool:
+        """Whether functions are to call several kernels for LLVM, which are their parts."""
+        return self.runs("GroupKernels", 1)
+
 
 def PassContext(
     opt_level: int = 2,

@@ -215,7 +215,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
 
 def _grouping(target: Target, options: CompilerOptions) -> list[tvm.transform.Pass]:
     """Return what makes groups of kernels, whose parts are functions that only LLVM's code can call."""
-    if target.kind.name != "llvm" or not options.runs("GroupKernels", 1):
+    if target.kind.name != "llvm" or not options.groups_kernels:
         return []
     return [group_kernels(operating_system(str(target.attrs["mtriple"])))]
 

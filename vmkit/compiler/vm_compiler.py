@@ -194,7 +194,7 @@ class VMCompiler:
 
         def stage(options: CompilerOptions) -> Program:
             # A cache has kernels, which are not built, and keeps those that are by keys of their own.
-            self._ahead = KernelsAhead.of(plan.primary) if self._kernels is None else None
+            self._ahead = KernelsAhead.of(plan.primary, options) if self._kernels is None else None
             return lower_for_plan(mod, self._params, plan, options, self._ahead)
 
         try:
