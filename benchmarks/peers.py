@@ -66,7 +66,10 @@ def plain_tvm_run(model: onnx.ModelProto, inputs: Arrays) -> Run:
 
 
 def openvino_run(model: onnx.ModelProto, inputs: Arrays) -> Run | None:
-    """Return a call of OpenVINO, arrays in and arrays out, float32 throughout; None where it is not installed."""
+    """Return a call of OpenVINO, arrays in and arrays out, float32 throughout.
+
+    None where it is not installed, or does not read the model.
+    """
     openvino = _optional("openvino")
     if openvino is None:
         return None
@@ -77,8 +80,13 @@ def openvino_run(model: onnx.ModelProto, inputs: Arrays) -> Run | None:
         "INFERENCE_PRECISION_HINT": "f32",
         "NUM_STREAMS": 1,
     }
-    shaped = core.read_model(model.SerializeToString())
-    shaped.reshape({name: list(array.shape) for name, array in inputs.items()})
+    try:
+        shaped = core.read_model(model.SerializeToString())
+        shaped.reshape({name: list(array.shape) for name, array in inputs.items()})
+    except RuntimeError as error:
+        reason = str(error).strip().splitlines()
+        MISSING[f"openvino of {model.graph.name}"] = f"it does not read it: {reason[-1] if reason else 'no reason'}"
+        return None
     request = core.compile_model(shaped, "CPU", options).create_infer_request()
     count = len(model.graph.output)
 
