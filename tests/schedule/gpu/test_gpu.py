@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from tvm import s_tir, te, tirx
+from tvm import relax, s_tir, te, tirx
 
 import vmkit
 from tests.relay.op.samples import SAMPLES, Given
@@ -134,7 +134,11 @@ def test_matmul_uses_shared_memory_within_the_limit() -> None:
 def test_the_source_for_cuda_holds_every_kernel(name: str) -> None:
     made, function, _ = scheduled_program(name, True)
     source = cuda_source(vmkit.compile(function, target="cuda -arch=sm_80").module)
+    views = {kernel for kernel, function in made.kernels.items() if relax.analysis.has_reshape_pattern(function)}
+    assert len(views) == (1 if name == "residual block" else 0)
     for kernel, launched in made.kernels.items():
+        if kernel in views:  # a vector that is given axes of length 1: its memory as it is
+            continue
         assert source.count(f"{kernel}_kernel") >= len(launches_of(launched)), kernel
     assert "blockIdx.x" in source and "threadIdx.x" in source
 
