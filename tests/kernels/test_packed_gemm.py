@@ -94,3 +94,13 @@ def test_a_block_is_two_vectors_or_three_where_they_leave_less_over() -> None:
 @pytest.mark.parametrize(("inner", "rows"), [(1000, 14), (1024, 7), (2048, 7), (1536, 14)])
 def test_rows_that_are_in_one_set_of_the_cache_are_no_more_than_it_holds(inner: int, rows: int) -> None:
     assert plan_packed_gemm(PackedGemmShape((196,), inner, 256, 32, 16), 32).rows == rows
+
+
+@pytest.mark.parametrize(("lanes", "block", "lines"), [(16, 32, 2), (8, 16, 1), (16, 48, 3), (8, 24, 2)])
+def test_every_line_of_a_residual_and_its_result_is_fetched_ahead(lanes: int, block: int, lines: int) -> None:
+    plain = PackedGemmShape((1, 64), 64, 4 * block, block, lanes, True)
+    plan = plan_packed_gemm(plain, 16)
+    texts = [packed_gemm(shape, plan).script() for shape in (plain, replace(plain, has_residual=True))]
+    read, written = ([text.count(f", {how}, 1)") for text in texts] for how in ("0, 2", "1, 3"))
+    assert read[1] - read[0] == plan.rows * lines  # those of the weight are in both
+    assert written == [0, plan.rows * lines]

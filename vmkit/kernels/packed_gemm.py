@@ -215,8 +215,7 @@ class _Tile:
             for each, start in zip(row, starts, strict=True):
                 T.buffer_store(each, start, [integer(0)])
         if s.has_residual:
-            for r in range(p.rows):
-                fetch_ahead(self.buffers["residual"][self.rows.first + (p.rows + r), channels[0]])  # of the next tile
+            self._fetch_ends(channels[0])
         begin, pitch = in_register(self.block * (s.inner * s.block)), s.inner
         if s.window is None or self.image is None:
             data = [in_register(place * pitch) for place in (places[:1] if self.rows.last is None else places)]
@@ -232,6 +231,17 @@ class _Tile:
         for r in range(p.rows):
             for v in vectors:
                 self._store(total[r][v][0], places[r], channels[v], parts[v])
+
+    def _fetch_ends(self, channel: tirx.Expr) -> None:
+        """Have the lines fetched that the end of the sums reads and writes: every line of a row's part of the block.
+
+        These parts are a row apart, where no processor expects them. Without a residual it keeps up with the writes
+        alone; with one it waits for both, unless the residual comes a tile earlier, and the result while sums run.
+        """
+        for r, place in enumerate(self.rows.places):
+            for at in range(0, self.width, LINE):
+                fetch_ahead(self.buffers["residual"][self.rows.first + (self.plan.rows + r), channel + at])
+                fetch_ahead(self.buffers["out"][place, channel + at], to_write=True)
 
     def _store(self, total: tirx.Expr, row: tirx.Expr, channel: tirx.Expr, parts: Sequence[tuple[int, int]]) -> None:
         """Write what becomes of a vector of sums: all of it, or the parts of it that are of the result."""
