@@ -94,3 +94,32 @@ def test_a_block_is_two_vectors_or_three_where_they_leave_less_over() -> None:
 @pytest.mark.parametrize(("inner", "rows"), [(1000, 14), (1024, 7), (2048, 7), (1536, 14)])
 def test_rows_that_are_in_one_set_of_the_cache_are_no_more_than_it_holds(inner: int, rows: int) -> None:
     assert plan_packed_gemm(PackedGemmShape((196,), inner, 256, 32, 16), 32).rows == rows
+
+
+@pytest.mark.parametrize(("lanes", "block", "lines"), [(16, 32, 2), (8, 16, 1), (16, 48, 3), (8, 24, 2)])
+def test_every_line_of_a_residual_and_its_result_is_fetched_ahead(lanes: int, block: int, lines: int) -> None:
+    plain = PackedGemmShape((1, 64), 64, 4 * block, block, lanes, True)
+    plan = plan_packed_gemm(plain, 16)
+    texts = [packed_gemm(shape, plan).script() for shape in (plain, replace(plain, has_residual=True))]
+    read, written = ([text.count(f", {how}, 1)") for text in texts] for how in ("0, 2", "1, 3"))
+    assert read[1] - read[0] == plan.rows * lines  # those of the weight are in both
+    assert written == [0, plan.rows * lines]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_parts_of_windows_in_padding_alone_are_not_multiplied(is_known: bool) -> None:
+    channels, outer, lanes, size, apart = 4, 16, 8, 5, 6
+    window = PackedGemmWindow(
+        size + 2 * apart, size + 2 * apart, channels, (3, 3), (1, 1), (apart, apart), (apart,) * 4
+    )
+    shape = PackedGemmShape((2, size, size), 9 * channels, outer, 16, lanes, window=window)
+    plan = PackedGemmPlan(4, 2, 2, 1)
+    kernel = packed_gemm(shape, plan) if is_known else shared_packed_gemm(shape.without_sizes(), shared_plan(shape, 16))
+    inside, weight = normal(2, size, size, channels), normal(9, channels, outer, seed=1)
+    # What is not to be read is no number: each part but that in the middle is farther away than the image is wide.
+    data = np.pad(inside, ((0, 0), (apart, apart), (apart, apart), (0, 0)), constant_values=np.nan)
+    inputs = [tvm.runtime.tensor(each) for each in (data, weight.reshape(1, -1, outer))]
+    result = tvm.runtime.tensor(np.full((2, size, size, outer), np.nan, "float32"))
+    mod = tvm.IRModule({"main": kernel.with_attr("global_symbol", "main")})
+    tvm.compile(mod, tvm.target.Target("llvm"))["main"](*inputs, result)
+    np.testing.assert_allclose(result.numpy(), inside @ weight[4], rtol=1e-5, atol=1e-5)

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from tvm import te, topi
+from tvm import te, tirx, topi
 
 import vmkit
 from vmkit import relay
-from vmkit.kernels.vector_math import sigmoid_quotient, tanh_quotient, with_vector_math
+from vmkit.kernels.vector_math import exponential_up_to_one, sigmoid_quotient, tanh_quotient, with_vector_math
 
 EXACT: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "exp": np.exp,
@@ -134,6 +134,21 @@ def test_other_data_types_are_left_to_the_library() -> None:
     x = te.placeholder((4,), "float64", name="x")
     kernel = te.create_prim_func([x, topi.exp(x)])
     assert tvm_ffi.structural_equal(with_vector_math(kernel), kernel)
+
+
+def test_exponentials_up_to_one_are_as_exact_and_end_at_zero() -> None:
+    x = np.concatenate([np.linspace(-87, 0, 80_001), np.linspace(-1e-3, 0, 1001), [-1e-30, -0.0]]).astype("float32")
+    data = te.placeholder(x.shape, "float32", name="x")
+    made = te.compute(x.shape, lambda i: exponential_up_to_one(data[i]))
+    np.testing.assert_allclose(evaluated([data, made], x), np.exp(x.astype("float64")), rtol=1.2e-7, atol=1e-37)
+    ends = np.resize(np.array([-math.inf, -1e30, -88, math.nan], "float32"), x.shape)
+    np.testing.assert_array_equal(evaluated([data, made], ends)[:4], [0, 0, 0, math.nan])
+
+
+def test_exponentials_up_to_one_of_functions_are_calls() -> None:
+    data = te.placeholder((4,), "float32", name="x")
+    inside = te.compute((4,), lambda i: exponential_up_to_one(tirx.Let(tirx.Var("v", "float32"), data[i], data[i])))
+    assert "T.exp(" in with_vector_math(te.create_prim_func([data, inside])).script()
 
 
 def run(name: str, x: np.ndarray) -> np.ndarray:

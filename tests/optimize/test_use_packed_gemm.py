@@ -66,8 +66,8 @@ def test_rows_are_images_of_height_one(size: int, stride: int) -> None:
     np.testing.assert_allclose(machine.run(data).numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
-# A window of one element with strides; padding on sides of their own; dilation, whose elements are apart in memory; and
-# a batch that is known at run time only, with fewer positions than a tile.
+# A window of one element with strides; padding on sides of their own; dilation, whose elements are apart in memory; a
+# batch that is known at run time only, with fewer positions than a tile; and windows of which parts see padding alone.
 @pytest.mark.parametrize(
     ("size", "strides", "padding", "dilation", "is_known"),
     [
@@ -75,6 +75,11 @@ def test_rows_are_images_of_height_one(size: int, stride: int) -> None:
         ((3, 3), (2, 1), (1, 0, 2, 1), (1, 1), True),
         ((3, 2), (1, 2), (1, 2, 2, 1), (2, 3), True),
         ((5, 7), (3, 3), (0, 0, 0, 0), (1, 1), False),
+        ((3, 3), (1, 1), (8, 9, 8, 9), (8, 9), True),
+        ((3, 3), (2, 1), (6, 4, 5, 7), (3, 5), False),
+        ((2, 3), (1, 2), (0, 6, 7, 0), (4, 6), True),
+        ((3, 1), (1, 1), (7, 0, 7, 0), (7, 1), True),
+        ((3, 3), (1, 1), (30, 30, 30, 30), (2, 3), True),
     ],
 )
 @pytest.mark.parametrize("has_residual", [True, False])

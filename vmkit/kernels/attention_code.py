@@ -9,6 +9,7 @@ from tvm import tirx
 
 from .._dataclasses import dataclass
 from .builder import Size, T, constant, integer, loop, ramp, shuffled, when
+from .vector_math import exponential_up_to_one
 
 if TYPE_CHECKING:
     from .attention import AttentionShape
@@ -196,7 +197,7 @@ def exponentials(
         T.buffer_store(most, T.max(most[c], score[place(block, c)]), [c])
     _fold(most, lanes, tirx.Max)
     with T.serial(blocks) as block, T.vectorized(lanes) as c:
-        T.buffer_store(score, T.exp(score[place(block, c)] - most[0]), [place(block, c)])
+        T.buffer_store(score, exponential_up_to_one(score[place(block, c)] - most[0]), [place(block, c)])
         T.buffer_store(sums, sums[c] + score[place(block, c)], [c])
     _fold(sums, lanes, tirx.Add)
 

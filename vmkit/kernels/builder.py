@@ -167,13 +167,15 @@ def in_register(value: Size) -> Size:
     return place[0]
 
 
-def fetch_ahead(element: tirx.Expr) -> None:
+def fetch_ahead(element: tirx.Expr, to_write: bool = False) -> None:
     """Write a statement that has an element fetched to the second cache; beyond the end of a tensor that does nothing.
 
-    Weights that come from memory would be waited for at every page, where the machine's own fetching ahead ends.
+    Weights that come from memory would be waited for at every page, where the machine's own fetching ahead ends. What
+    is soon written is fetched to the first cache, as this core's own.
     """
     address = tirx.address_of(element)
-    T.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *(tirx.IntImm("int32", n) for n in (0, 2, 1))))
+    how = (1, 3, 1) if to_write else (0, 2, 1)
+    T.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *(tirx.IntImm("int32", n) for n in how)))
 
 
 # -- vectors

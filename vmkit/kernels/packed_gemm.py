@@ -215,8 +215,7 @@ class _Tile:
             for each, start in zip(row, starts, strict=True):
                 T.buffer_store(each, start, [integer(0)])
         if s.has_residual:
-            for r in range(p.rows):
-                fetch_ahead(self.buffers["residual"][self.rows.first + (p.rows + r), channels[0]])  # of the next tile
+            self._fetch_ends(channels[0])
         begin, pitch = in_register(self.block * (s.inner * s.block)), s.inner
         if s.window is None or self.image is None:
             data = [in_register(place * pitch) for place in (places[:1] if self.rows.last is None else places)]
@@ -232,6 +231,17 @@ class _Tile:
         for r in range(p.rows):
             for v in vectors:
                 self._store(total[r][v][0], places[r], channels[v], parts[v])
+
+    def _fetch_ends(self, channel: tirx.Expr) -> None:
+        """Have the lines fetched that the end of the sums reads and writes: every line of a row's part of the block.
+
+        These parts are a row apart, where no processor expects them. Without a residual it keeps up with the writes
+        alone; with one it waits for both, unless the residual comes a tile earlier, and the result while sums run.
+        """
+        for r, place in enumerate(self.rows.places):
+            for at in range(0, self.width, LINE):
+                fetch_ahead(self.buffers["residual"][self.rows.first + (self.plan.rows + r), channel + at])
+                fetch_ahead(self.buffers["out"][place, channel + at], to_write=True)
 
     def _store(self, total: tirx.Expr, row: tirx.Expr, channel: tirx.Expr, parts: Sequence[tuple[int, int]]) -> None:
         """Write what becomes of a vector of sums: all of it, or the parts of it that are of the result."""
@@ -252,11 +262,39 @@ class _Tile:
         w: PackedGemmWindow,
         image: PackedGemmImage,
     ) -> None:
-        down, across = w.runs
-        with loop(down) as y, loop(across) as x:
-            run, offset = y * across + x, in_register(w.offset(y, x, image))
+        (top, down), (left, across) = self._runs(w, image)
+        with loop(down) as i, loop(across) as j:
+            y, x = top + i, left + j
+            run, offset = y * w.runs[1] + x, in_register(w.offset(y, x, image))
             weight = in_register(begin + run * (w.run * self.shape.block))
             self._sum(total, [row + offset for row in rows], weight, run)
+
+    def _runs(self, w: PackedGemmWindow, image: PackedGemmImage) -> list[tuple[tirx.Expr, tirx.Expr]]:
+        """Return the first and the number, down and across, of the parts of windows that are not zeros for all rows."""
+        every = [(integer(0), integer(count)) for count in w.runs]
+        if not w.is_beyond_padding:
+            return every
+        first, last = self.rows.places[0], self.rows.places[-1]
+        lines = [in_register(tirx.truncdiv(place, image.across)) for place in (first, last)]
+        columns = [place - line * image.across for place, line in zip((first, last), lines, strict=True)]
+        batches = [in_register(tirx.truncdiv(line, image.down)) for line in lines]
+        ys = [line - batch * image.down for line, batch in zip(lines, batches, strict=True)]
+        top, left, bottom, right = w.padding
+        axes = (
+            (tirx.EQ(*batches), ys, image.down, image.height, (top, bottom)),
+            (tirx.EQ(*lines), columns, image.across, image.width, (left, right)),
+        )
+        found = []
+        for at, (is_one, places, count, size, (before, after)) in enumerate(axes):
+            # Rows that go over the end of a line are anywhere on it.
+            low, high = tirx.Select(is_one, places[0], integer(0)), tirx.Select(is_one, places[1], count - 1)
+            step, stride, most = w.dilation[at], w.strides[at], integer(w.runs[at])
+            begin, end = (
+                in_register(tirx.Min(most, tirx.truncdiv(tirx.Max(reach, integer(0)) + (step - 1), integer(step))))
+                for reach in (before - high * stride, size - after - low * stride)
+            )
+            found.append((begin, tirx.Max(end - begin, integer(0))))
+        return [own if w.runs[at] == w.size[at] else every[at] for at, own in enumerate(found)]
 
     def _sum(
         self,

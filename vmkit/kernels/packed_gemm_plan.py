@@ -47,6 +47,8 @@ class PackedGemmWindow:
         Of the data.
     size, strides, dilation : tuple of int
         Of windows, along the height and the width.
+    padding : tuple of int
+        How much of the data, at the top, left, bottom and right, is known to be zeros.
     """
 
     height: int | None
@@ -55,6 +57,12 @@ class PackedGemmWindow:
     size: tuple[int, int]
     strides: tuple[int, int]
     dilation: tuple[int, int]
+    padding: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+    @property
+    def is_beyond_padding(self) -> bool:
+        """Whether parts of windows that reach far enough apart may be of zeros alone for all rows of a tile."""
+        return any(self.padding) and max(self.dilation) > 1
 
     @property
     def runs(self) -> tuple[int, int]:

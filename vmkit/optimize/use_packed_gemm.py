@@ -54,6 +54,8 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int, shares_kernels: bool) 
     def make(data: Expr, added: list[Expr]) -> Expr:
         if any(layer.padding):
             top, left, bottom, right = layer.padding
+            if max(layer.dilation) > 1:  # Otherwise hardly any part of a window is of padding for all of a tile.
+                window["padding"] = list(layer.padding)
             data = build("nn.pad", data, ((0, 0), (top, bottom), (left, right), (0, 0)))
         return build(
             "nn.contrib_packed_gemm",

@@ -16,11 +16,13 @@ from tvm import tirx
 
 from . import doubles
 from .angles import acos, asin, atan, cos, sin, tan
-from .exponential import Quotient, erf, exp, log, sigmoid, sigmoid_quotient, tanh, tanh_quotient
+from .exponential import Quotient, erf, exp, exp_up_to_one, log, sigmoid, sigmoid_quotient, tanh, tanh_quotient
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh
 from .remainder import fmod
 
-__all__ = ["Quotient", "sigmoid_quotient", "tanh_quotient", "with_vector_math"]
+__all__ = ["Quotient", "exponential_up_to_one", "sigmoid_quotient", "tanh_quotient", "with_vector_math"]
+
+_UP_TO_ONE = "vmkit.exp_up_to_one"
 
 _FUNCTIONS: dict[str, Callable[..., tirx.Expr]] = {
     "fmodf": fmod,
@@ -42,10 +44,16 @@ _FUNCTIONS: dict[str, Callable[..., tirx.Expr]] = {
     "tirx.sinh": sinh,
     "tirx.tan": tan,
     "tirx.tanh": tanh,
+    _UP_TO_ONE: exp_up_to_one,
 }
 
 _OF_DOUBLES: dict[str, Callable[..., tirx.Expr]] = {"tirx.tanh": doubles.tanh}
 _OF = {"float32": _FUNCTIONS, "float64": _OF_DOUBLES}
+
+
+def exponential_up_to_one(argument: tirx.Expr) -> tvm.ir.Call:
+    """Return a call for the exponential of a float32 that is not above 0, which :func:`with_vector_math` writes out."""
+    return tirx.call_pure_extern("float32", _UP_TO_ONE, argument)
 
 
 def with_vector_math(function: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -63,7 +71,9 @@ def _replaced(call: tvm.ir.Call) -> tirx.Expr:
     if name not in known:
         return call
     # TVM inlines what is named here, ten times and more: a function of a function would grow out of bounds.
-    return call if any(map(_has_named_value, arguments)) else known[name](*arguments)
+    if any(map(_has_named_value, arguments)):
+        return tirx.exp(*arguments) if name == _UP_TO_ONE else call
+    return known[name](*arguments)
 
 
 def _has_named_value(expr: tirx.Expr) -> bool:

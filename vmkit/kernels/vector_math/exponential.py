@@ -10,7 +10,7 @@ from tvm import tirx
 from ..builder import clamped, constant, let, reinterpreted
 from .polynomial import polynomial
 
-__all__ = ["Quotient", "erf", "exp", "log", "sigmoid", "sigmoid_quotient", "tanh", "tanh_quotient"]
+__all__ = ["Quotient", "erf", "exp", "exp_up_to_one", "log", "sigmoid", "sigmoid_quotient", "tanh", "tanh_quotient"]
 
 Quotient = Callable[["tirx.Expr", "tirx.Expr"], "tirx.Expr"]
 """What is made of a dividend and a divisor."""
@@ -67,11 +67,23 @@ def exp(argument: tirx.Expr) -> tirx.Expr:
     The error is 1.2e-7, one unit in the last place; below 2**-125.5 the result is 0.
     """
 
-    def result(x: tirx.Expr) -> tirx.Expr:
-        # From the bound on, half of the power of two has the bits of 0.
-        above = let(x, lambda v: tirx.Select(v < constant(-87.5), constant(-87.5), v))
-        return let(let(above, lambda v: tirx.Select(v > constant(89.0), constant(89.0), v)), scaled)
+    return let(
+        argument,
+        lambda x: let(_above_least(x), lambda v: _exp_above_least(tirx.Select(v > constant(89.0), constant(89.0), v))),
+    )
 
+
+def exp_up_to_one(argument: tirx.Expr) -> tirx.Expr:
+    """Return :func:`exp` of what is not above 0, which needs no bound there; above 89 the result is any number."""
+    return let(argument, lambda x: _exp_above_least(_above_least(x)))
+
+
+def _above_least(x: tirx.Expr) -> tirx.Expr:
+    """Return a bounded argument: from the bound on, half of the power of two has the bits of 0."""
+    return tirx.Select(x < constant(-87.5), constant(-87.5), x)
+
+
+def _exp_above_least(argument: tirx.Expr) -> tirx.Expr:
     def scaled(x: tirx.Expr) -> tirx.Expr:
         return let(x * constant(_LOG2E) + constant(_ROUND), lambda rounded: power(x, rounded))
 
@@ -82,7 +94,7 @@ def exp(argument: tirx.Expr) -> tirx.Expr:
         half = reinterpreted(_F32, reinterpreted("int32", rounded) << constant(23, "int32"))
         return let(rest, lambda r: polynomial(_TWICE_EXP, r)) * half
 
-    return let(argument, result)
+    return let(argument, scaled)
 
 
 def log(argument: tirx.Expr, scale: float = 1.0) -> tirx.Expr:

@@ -35,8 +35,9 @@ class PackedGemmAttrs(Attrs):
 
     lanes is how many float32 a vector has, registers how many vectors there are; a_min and a_max are what results are
     raised and lowered to; units is how many output channels there are. Of a convolution by more than 1x1, or with
-    strides, kernel_size, strides and dilation are the window; otherwise kernel_size is empty. is_shared asks for a
-    kernel that calls of other sizes share.
+    strides, kernel_size, strides and dilation are the window; otherwise kernel_size is empty. padding is how much of
+    the data, at the top, left, bottom and right, is zeros, which need not be multiplied. is_shared asks for a kernel
+    that calls of other sizes share.
     """
 
     lanes: Int = 16
@@ -48,6 +49,7 @@ class PackedGemmAttrs(Attrs):
     kernel_size: Ints = ()
     strides: Ints = (1, 1)
     dilation: Ints = (1, 1)
+    padding: Ints = (0, 0, 0, 0)
     is_shared: Bool = False
 
 
@@ -74,6 +76,8 @@ class PackedGemm:
         require_rank(filters, 3, "weight")
         if any(t.dtype != "float32" for t in tensors):
             raise TypeCheckError(f"all inputs must be float32, not {', '.join(t.dtype for t in tensors)}")
+        if len(attrs.padding) != 4 or any(int(d) < 0 for d in attrs.padding):
+            raise TypeCheckError(f"padding is {list(attrs.padding)}, expected four numbers that are not negative")
         blocks, inner, block = filters.shape
         if attrs.lanes < 1:
             raise TypeCheckError(f"lanes is {attrs.lanes}, expected a number of float32")
@@ -106,7 +110,8 @@ class PackedGemm:
         window = None
         if attrs.kernel_size:
             require_fits(context, have[1:3], [0] * 4, _reach(attrs))
-            sizes = (tuple(int(v) for v in each) for each in (attrs.kernel_size, attrs.strides, attrs.dilation))
+            numbers = (attrs.kernel_size, attrs.strides, attrs.dilation, attrs.padding)
+            sizes = (tuple(int(v) for v in each) for each in numbers)
             height, width = (d if isinstance(d, int) else None for d in have[1:3])
             window = PackedGemmWindow(height, width, channels, *sizes)  # type: ignore[arg-type]
         what = PackedGemmShape(

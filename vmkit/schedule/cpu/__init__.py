@@ -46,6 +46,7 @@ from . import (
 from .boundary_peeling import with_peeled_boundaries
 from .chunks import with_chunks
 from .concatenation import with_split_loops
+from .exponents import with_exponents_below_maxima
 from .overlap import with_overlaps
 from .packed_products import with_packed_product
 from .prefetch import with_prefetches
@@ -101,7 +102,7 @@ def schedule_kernels(mod: tvm.IRModule, target: Target, choose: Choose = default
 
 def prepared(function: tirx.PrimFunc) -> s_tir.Schedule | None:
     """Return the schedule of a kernel that rules decide on; None for loops that stay as they were written."""
-    schedule = unchecked_schedule(function)
+    schedule = unchecked_schedule(with_exponents_below_maxima(function))
     if not kernel_blocks(schedule):
         return None
     inline_cheap_blocks(schedule)
