@@ -69,6 +69,20 @@ def compiled(cores: int = 2, **how: Any) -> vmkit.Executable:
         return vmkit.compile(network(), "native", **how)
 
 
+def test_kernels_are_in_memory_once(taken: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[tuple[KernelsAhead, tvm.IRModule]] = []
+    take = KernelsAhead.taken
+    monkeypatch.setattr(
+        KernelsAhead, "taken", lambda self, kernels: (found.append((self, kernels)), take(self, kernels))[1]
+    )
+    compiled()
+    ((built, kernels),) = found
+    (symbols,) = taken
+    parts = {name: part for module in built._modules for name, part in module.parts.items()}
+    assert symbols and all(parts[name].body.same_as(kernels[name].body) for name in symbols)
+    assert not any(module._kernels for module in built._modules if module.parts)
+
+
 def test_kernels_that_are_written_out_are_built_while_others_are_lowered(taken: list[dict[str, str]]) -> None:
     executable = compiled()
     check(executable)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
-from vmkit.compiler.garbage import old_objects_left_alone
+import tvm
+
+from vmkit import relay
+from vmkit.compiler.garbage import free_cycles, old_objects_left_alone
+from vmkit.compiler.vm_compiler import VMCompiler
 
 
 def test_how_often_garbage_is_searched_for_is_set_back() -> None:
@@ -24,3 +29,39 @@ def test_how_often_garbage_is_searched_for_is_set_back() -> None:
         assert gc.get_threshold() == (0, 2, 3)
     finally:
         gc.set_threshold(*before)
+
+
+class _Node:
+    """What a weak reference may be to."""
+
+    def __init__(self) -> None:
+        self.own = self
+
+
+def test_what_is_left_in_cycles_ends_while_old_objects_are_left_alone() -> None:
+    with old_objects_left_alone():
+        left = weakref.ref(_Node())
+        assert left() is not None
+        free_cycles()
+        assert left() is None
+
+
+def test_what_lowering_leaves_in_cycles_is_not_there_while_kernels_are_built() -> None:
+    x = relay.var("x", shape=(2, 3))
+    compiler = VMCompiler()
+    with old_objects_left_alone():
+        compiler.lower(tvm.IRModule({"main": relay.Function([x], relay.add(x, x))}), "llvm")
+        left = weakref.ref(_Node())
+        assert left() is not None
+        compiler.codegen()
+        assert left() is None
+
+
+def test_a_process_that_never_searches_for_garbage_does_not_begin_to() -> None:
+    gc.disable()
+    try:
+        left = weakref.ref(_Node())
+        free_cycles()
+        assert left() is not None
+    finally:
+        gc.enable()

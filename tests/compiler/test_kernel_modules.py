@@ -158,6 +158,7 @@ def test_a_linker_of_the_caller_links_objects(tmp_path: Path) -> None:
 def test_many_kernels_are_in_memory_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     kernels = tvm.IRModule({f"kernel{n}": stores(8) for n in range(48)})
     assert number_of_modules(kernels, 2) == 2
+    assert number_of_modules(tvm.IRModule({f"kernel{n}": stores(40) for n in range(48)}), 2) == 5
     monkeypatch.setattr(kernel_modules, "_LARGEST", 300)
     assert number_of_modules(kernels, 2) == 48 * (16 + 8) // 300
     monkeypatch.setattr(kernel_modules, "_LARGEST", 1)

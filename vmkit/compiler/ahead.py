@@ -67,13 +67,16 @@ class _Module:
     """Kernels that are built together."""
 
     def __init__(self, kernels: Kernels) -> None:
-        self.kernels = kernels
+        self._kernels, self.parts = kernels, Kernels()
 
-    @cached_property
-    def parts(self) -> Kernels:
-        """The kernels as the parts that they become if nothing changes them."""
-        made = final(tvm.IRModule(dict(self.kernels)))
-        return {gvar.name_hint: as_part(function) for gvar, function in made.functions.items()}
+    def become_parts(self) -> None:
+        """Make `parts` of the kernels: what they become if nothing changes them.
+
+        The kernels themselves would be in memory beside them for as long as the program is compiled.
+        """
+        made = final(tvm.IRModule(self._kernels))
+        self.parts = {gvar.name_hint: as_part(function) for gvar, function in made.functions.items()}
+        self._kernels = {}
 
     @cached_property
     def symbols(self) -> dict[str, str]:
@@ -111,7 +114,7 @@ class KernelsAhead:
             self._modules.append(_Module(self._waiting))
             self._waiting = {}
         if len(self._modules) * _TOGETHER >= _FIRST:
-            self._started += [self._pool.submit(self._code, each) for each in self._modules[len(self._started) :]]
+            self._started += [self._begun(each) for each in self._modules[len(self._started) :]]
 
     def end(self) -> None:
         """Begin nothing more, and wait for what has begun."""
@@ -130,8 +133,13 @@ class KernelsAhead:
             same = [name for name, part in module.parts.items() if name in parts and _is_same(part, parts[name])]
             if same:
                 symbols |= {name: module.symbols[name] for name in same}
+                module.parts.update((name, parts[name].without_attr("global_symbol")) for name in same)
                 codes.append(partial(self._code, module) if started.cancel() else started.result)
         return symbols, codes
+
+    def _begun(self, module: _Module) -> Future[bytes]:
+        module.become_parts()
+        return self._pool.submit(self._code, module)
 
     def _code(self, module: _Module) -> bytes:
         def code() -> bytes:

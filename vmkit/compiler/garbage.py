@@ -7,7 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["old_objects_left_alone"]
+from ..values.host_memory import return_free_memory
+
+__all__ = ["free_cycles", "old_objects_left_alone"]
 
 _YOUNG = 50_000  # objects more than before, and then a search among the new ones
 _SELDOM = 1_000  # such searches before one among all
@@ -38,6 +40,17 @@ def old_objects_left_alone() -> Iterator[None]:
             _inside -= 1
             if _inside == 0 and gc.get_threshold() == _seldom(_before):
                 gc.set_threshold(*_before)
+
+
+def free_cycles() -> None:
+    """Free what this compilation has left in cycles, and give the memory back to the system.
+
+    Of lowering that is a fifth of what it made, such as what recursive functions within functions refer to, which would
+    be there while LLVM takes its memory. Objects that were there before are not looked at.
+    """
+    if gc.isenabled():
+        gc.collect(1)
+        return_free_memory()
 
 
 def _seldom(thresholds: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -25,7 +25,7 @@ from ..values.tensors import as_tensors
 from .ahead import KernelsAhead
 from .cached import opened, through_cache
 from .code_target import code_target
-from .garbage import old_objects_left_alone
+from .garbage import free_cycles, old_objects_left_alone
 from .handed import Handed
 from .models import to_module
 from .options import CompilerOptions
@@ -212,6 +212,7 @@ class VMCompiler:
         if program is None:
             raise CompileError("there is nothing to build; call lower first")
         tell(2, STAGES, "building kernels")
+        free_cycles()
         try:
             built = run_stage(program.plan, lambda options: build(program, self._kernels))
         finally:

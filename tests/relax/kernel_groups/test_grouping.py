@@ -125,6 +125,26 @@ def test_many_kernels_are_several_groups_in_one_workspace() -> None:
     np.testing.assert_allclose(vmkit.VirtualMachine(executable).run(value).numpy(), expected(value), rtol=1e-4)
 
 
+@pytest.mark.parametrize("rows", [n, 3])
+def test_groups_of_the_same_kernels_in_the_same_places_are_one_function(rows: Any) -> None:
+    inputs, results, expected = [], [], []
+    for at in range(3):
+        x, condition = relay.var(f"x{at}", shape=(rows, 8)), relay.var(f"is{at}", shape=(), dtype="bool")
+        y, numpys = layers(x, 3)
+        inputs += [x, condition]
+        results.append(relay.If(condition, y, x))
+        expected.append(numpys)
+    executable = vmkit.compile(relay.Function(inputs, relay.Tuple(results)), target="llvm")
+    calls = lines(executable, "invoke_packed kernel_group")
+    assert len(calls) == 3 and len({call.split("(")[0] for call in calls}) == 1
+    assert len(executable.info.kernel_groups or {}) == 1
+    values = [RNG.standard_normal((3, 8)).astype("float32") for _ in results]
+    given = [each for at, value in enumerate(values) for each in (value, np.array(at != 1))]
+    made = vmkit.VirtualMachine(executable).run(*given)
+    for at, (value, numpys, result) in enumerate(zip(values, expected, made, strict=True)):
+        np.testing.assert_allclose(result.numpy(), numpys(value) if at != 1 else value, rtol=1e-4, atol=1e-6)
+
+
 def test_a_workspace_is_of_sizes_that_are_known_where_it_is_made() -> None:
     x = relay.var("x", shape=(n, 8))
     y, expected = layers(x, 2)

@@ -107,7 +107,7 @@ def test_what_all_versions_begin_with_stands_before_them_once() -> None:
 
 def test_a_version_for_a_few_positions_has_no_loop_over_tiles_that_reach_over_no_edge() -> None:
     x = relay.var("x", shape=(1, 5, n, 8))
-    pool = relay.nn.max_pool2d(x, (3, 3), (1, 2), padding=(1, 1), layout="NHWC")
+    pool = relay.nn.max_pool2d(x, (3, 3), (1, 2), padding=(1, 1, 0, 0), layout="NHWC")
     target = canonical_target("llvm -mcpu=rocketlake").primary
     mod = rules.schedule_kernels(fused_kernels(relay.Function([x], pool), target), target)
     text = next(f.script() for g, f in mod.functions.items() if "pool" in g.name_hint)

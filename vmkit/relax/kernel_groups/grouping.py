@@ -17,6 +17,7 @@ from tvm import ir, relax, tirx
 from tvm.sym import Analyzer
 
 from ..._tvm import retyped
+from ...relay.ir.dims import structural_key
 from ..aliases import TENSOR, home_of, is_call, is_silent
 from ..rewrite import Reads, bindings_of, on_functions, variables_in, with_branches, with_functions
 from .functions import KernelCall, KernelGroup, group_function, kernel_call
@@ -35,6 +36,8 @@ _MOST_TENSORS = 64  # that a group takes from outside, so that its function does
 # that.
 _ENOUGH_KERNELS = 8
 _ENOUGH_BYTES = 4 << 20
+
+Functions = dict[ir.GlobalVar, tirx.PrimFunc]
 
 
 def group_kernels(system: str) -> tvm.transform.Pass:
@@ -77,8 +80,9 @@ class _Grouping:
         if any(group.state is not None for group in self.groups):
             made[look] = look_part(self.system)
         others = [group for group in self.groups if not isinstance(group, KernelLoop)]
-        made |= {group.name: group_function(group, parts, look.name_hint) for group in others}
-        return with_functions(result, made | self.loop_functions(parts, look.name_hint))
+        functions = {group.name: group_function(group, parts, look.name_hint) for group in others}
+        result, functions = _shared(result, functions)
+        return with_functions(result, made | functions | self.loop_functions(parts, look.name_hint))
 
     def body(self, gvar: ir.GlobalVar, function: relax.Function) -> relax.SeqExpr:
         """Return the body of a function with its groups made calls."""
@@ -183,6 +187,23 @@ class _Grouping:
         group = KernelGroup(name, ours, tuple(tensors), made, position, offset, size, state)
         self.groups.append(group)
         return group
+
+
+def _shared(mod: tvm.IRModule, groups: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> tuple[tvm.IRModule, Functions]:
+    """Return a module that calls the first of the groups' functions that are equal, and these alone.
+
+    What a model does several times, such as for each column of its data, are the same kernels in the same places.
+    """
+    first: dict[tvm_ffi.StructuralKey, ir.GlobalVar] = {}
+    names = {gvar: first.setdefault(structural_key(function), gvar) for gvar, function in groups.items()}
+    if len(first) == len(groups):
+        return mod, dict(groups)
+
+    def changed(function: relax.Function) -> relax.Function:
+        return tvm_ffi.structural_map(function, (ir.GlobalVar, lambda gvar: names.get(gvar, gvar)))
+
+    callers = {gvar: changed(f) for gvar, f in mod.functions.items() if isinstance(f, relax.Function)}
+    return with_functions(mod, callers), {gvar: groups[gvar] for gvar in first.values()}
 
 
 def _segments(bindings: Sequence[relax.Binding], calls: Mapping[ir.Var, KernelCall]) -> Iterator[tuple[int, int]]:

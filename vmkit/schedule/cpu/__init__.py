@@ -157,7 +157,7 @@ def _applied(
 ) -> tirx.PrimFunc:
     schedule = plain.copy()
     schedule = rule.apply(schedule, target, decisions) or schedule
-    whole = with_overlaps(schedule.mod["main"], None if sizes is None else sizes.size)
+    whole = with_overlaps(schedule.mod["main"], *((sizes.size, sizes.least) if sizes is not None else ()))
     function = with_short_lines(with_split_loops(with_squares(whole)))
     peeled = with_peeled_boundaries(function, None if sizes is None else sizes.facts())
     return with_registers(with_prefetches(with_widened_blocks(with_chunks(peeled))))

@@ -8,7 +8,7 @@ with constants where sizes are known, and those between do not reach an edge.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 import tvm
 import tvm_ffi
@@ -18,7 +18,7 @@ from tvm.sym import Analyzer
 from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
 from ..blocks import Loop, SingleReduction, computed_once, unmarked, with_fields
-from ..expressions import conjuncts, is_choice, replaced, stride, uses
+from ..expressions import conjuncts, is_choice, is_one, replaced, stride, uses
 
 __all__ = ["Boundaries", "adds_nothing", "boundaries_of", "copied", "mark_boundaries", "with_peeled_boundaries"]
 
@@ -95,7 +95,13 @@ def boundaries_of(sch: s_tir.Schedule, found: SingleReduction, row_axis: int) ->
 
 
 def mark_boundaries(
-    sch: s_tir.Schedule, across: list[Loop], tile: Loop | None, row_axis: int, counts: tuple[int, int]
+    sch: s_tir.Schedule,
+    across: list[Loop],
+    tile: Loop | None,
+    row_axis: int,
+    counts: tuple[int, int],
+    *,
+    may_be_short: bool = False,
 ) -> None:
     """Mark the loops that :func:`with_peeled_boundaries` changes.
 
@@ -111,11 +117,13 @@ def mark_boundaries(
         Which iteration variable of the reduction goes along a line.
     counts : tuple of int
         How many tiles at the beginning and at the end test what they read.
+    may_be_short : bool
+        Whether a line may have fewer positions than a tile. Those that are not there are not written then.
     """
     for loop in across:
         sch.annotate(loop, _ACROSS, 1)
     if tile is not None:
-        sch.annotate(tile, _TILES, [row_axis, *counts])
+        sch.annotate(tile, _TILES, [row_axis, *counts, int(may_be_short)])
 
 
 def with_peeled_boundaries(function: tirx.PrimFunc, facts: Analyzer | None = None) -> tirx.PrimFunc:
@@ -188,7 +196,7 @@ def _bounded(loop: tirx.For) -> tirx.Stmt:
 
 
 def _cut(
-    loop: tirx.For, simplify: Callable[[tirx.Expr], tirx.Expr], row_axis: int, first: int, last: int
+    loop: tirx.For, simplify: Callable[[tirx.Expr], tirx.Expr], row_axis: int, first: int, last: int, may_be_short: int
 ) -> tuple[list[tirx.Stmt], list[tirx.For]]:
     """Return a loop over tiles as loops over those at the ends and over those between, which test nothing.
 
@@ -226,6 +234,8 @@ def _cut(
         # Nothing is known of where tiles with tests are, so one copy of them is enough, and each test stands there once
         # for all steps of the windows.
         tested = tvm_ffi.structural_map(loop.body, (tirx.For, rolled))
+        if may_be_short:
+            tested = tvm_ffi.structural_map(tested, (s_tir.SBlockRealize, partial(_written_if_there, axis=row_axis)))
         parts = [(zero, most - between, tested), (begin, between, free)]
     made = []
     for origin, count, body in parts:
@@ -233,6 +243,15 @@ def _cut(
         place = origin + here if is_known or body is free else here + tirx.Select(here < begin, zero, between)
         made.append(_part(loop, _TILES, here, place, count, body))
     return before, [each for each in made if not (isinstance(each.extent, tirx.IntImm) and int(each.extent) == 0)]
+
+
+def _written_if_there(realize: s_tir.SBlockRealize, axis: int) -> s_tir.SBlockRealize:
+    """Return a block that writes positions of a line, along one of its axes, as one that leaves out what is none."""
+    if any(str(region.source.ty.storage_scope) == "local" for region in realize.block.writes):
+        return realize
+    is_there = realize.iter_values[axis] < realize.block.iter_vars[axis].dom.extent
+    predicate = is_there if is_one(realize.predicate) else tirx.all(realize.predicate, is_there)
+    return s_tir.SBlockRealize(realize.iter_values, predicate, realize.block)
 
 
 def _part(loop: tirx.For, key: str, var: tirx.Var, place: tirx.Expr, count: tirx.Expr, body: tirx.Stmt) -> tirx.For:

@@ -48,10 +48,11 @@ def tiles_of_any(sch: s_tir.Schedule, loop: Loop, tile: int) -> list[Loop]:
     return list(parts)
 
 
-def with_overlaps(function: tirx.PrimFunc, size: tirx.Expr | None = None) -> tirx.PrimFunc:
+def with_overlaps(function: tirx.PrimFunc, size: tirx.Expr | None = None, least: int | None = None) -> tirx.PrimFunc:
     """Return a scheduled kernel whose last tiles begin where they end with their axis.
 
-    Loops of a size that is known at run time only are over the one given.
+    Loops of a size that is known at run time only are over the one given, which is not below `least`. A tile of more
+    elements than that begins with the axis where that is shorter, and what is beyond is for the rule to leave out.
     """
 
     def shifted(loop: tirx.For) -> tirx.For:
@@ -67,7 +68,9 @@ def with_overlaps(function: tirx.PrimFunc, size: tirx.Expr | None = None) -> tir
             is_begin = product.a.same_as(loop.loop_var) and isinstance(product.b, tirx.IntImm)
             if not (is_begin and int(product.b.value) == tile):
                 return product
-            return tirx.Min(product, end - tirx.IntImm(dtype, tile))
+            last = end - tirx.IntImm(dtype, tile)
+            may_be_short = not known and least is not None and least < tile
+            return tirx.Max(tirx.Min(product, last), tirx.IntImm(dtype, 0)) if may_be_short else tirx.Min(product, last)
 
         def within(block: s_tir.SBlockRealize) -> s_tir.SBlockRealize:
             tests = [t for t in conjuncts(block.predicate) if not _is_end(t, loop.loop_var, end)]

@@ -109,7 +109,8 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     written = loops_of_results(sch, found, order)
     window.vectorize_channels(sch, written[last], decisions.lanes)
     sch.unroll(written[row_axis])
-    mark_boundaries(sch, across, tile if is_cut else None, row_axis, kernel.boundaries.tiles(decisions.rows))
+    counts, is_any = kernel.boundaries.tiles(decisions.rows), _takes_any(kernel, decisions)
+    mark_boundaries(sch, across, tile if is_cut else None, row_axis, counts, may_be_short=is_any)
     if decisions.parallel:
         shared = order[:-2]
         sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
@@ -126,8 +127,19 @@ def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versi
     kernel = _kernel(sch)
     assert kernel is not None
     axis = kernel.windows.row_axis
+    if axis is not None and _takes_any(kernel, decisions):
+        return sch.get(kernel.windows.loops[axis]).extent, [(1, decisions)]
     alone = replace(decisions, rows=1, lanes=window.lanes_alone(kernel.windows.width, decisions.lanes, _ALONE))
     return for_one_row(sch, None if axis is None else kernel.windows.loops[axis], decisions, alone)
+
+
+def _takes_any(kernel: _Kernel, decisions: Decisions) -> bool:
+    """Say whether tiles that test what they read are for lines of fewer positions, too.
+
+    A version for these takes as long to compile as all tiles do. Of positions that are not there a tile reads nothing
+    from beyond the line where it tests for its end.
+    """
+    return kernel.windows.positions is None and decisions.rows > 1 and kernel.boundaries.after > 0
 
 
 def _kernel(sch: s_tir.Schedule) -> _Kernel | None:

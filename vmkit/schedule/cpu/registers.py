@@ -234,7 +234,10 @@ class _Rewriting:
             writes=[self._region(each) for each in block.writes],
         )
         given = [self._value(each, here) for each in realize.iter_values]
-        return s_tir.SBlockRealize(given, realize.predicate, made)
+        predicate = realize.predicate
+        if isinstance(predicate, tirx.LT):  # that an element of the tile is there
+            predicate = self._value(predicate.a, here) < predicate.b
+        return s_tir.SBlockRealize(given, predicate, made)
 
     def _region(self, region: tirx.BufferRegion) -> tirx.BufferRegion:
         buffer = self.small.get(region.source)
