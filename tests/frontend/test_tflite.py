@@ -24,7 +24,7 @@ class Graph:
     """A graph of a file: its operators, its tensors, and what it takes and gives.
 
     An operator is its name, that of its options with those that are not 0 behind it, and the names of what it takes and
-    at last gives, ``-`` for nothing.
+    at last gives, ``-`` for nothing. A list among the options is ``Axes=[0,1]``.
     `tensors` has for each the array that it is, or the data type and the shape of one, or a sparse one; behind an array
     or a shape come the scale and the zero point of one that is quantised. `inputs` are the graph's own; what the last
     operator gives is its result, or `outputs`.
@@ -152,9 +152,16 @@ def model(
 
     def operator(names: list[str], name: str, options: str, given: list[str]) -> int:
         kind, *fields = options.split()
-        getattr(tflite, f"{kind}Start")(b)
+        values: dict[str, int] = {}
         for field, value in (each.split("=") for each in fields):
-            getattr(tflite, f"{kind}Add{field}")(b, int(value))
+            start, numbers = (
+                getattr(tflite, f"{kind}Start{field}Vector", None),
+                [*map(int, value.strip("[]").split(","))],
+            )
+            values[field] = numbers[0] if start is None else vector(start, numbers, "PrependInt32")
+        getattr(tflite, f"{kind}Start")(b)
+        for field, number in values.items():
+            getattr(tflite, f"{kind}Add{field}")(b, number)
         if name == "CALL_ONCE":
             tflite.CallOnceOptionsAddInitSubgraphIndex(b, 1)
         chosen = getattr(tflite, f"{kind}End")(b)

@@ -13,6 +13,7 @@ from vmkit.errors import ModelError, UnsupportedOperatorError
 pytest.importorskip("tflite", reason="tflite is not installed: pip install '.[tflite]'")
 
 from tests.frontend.test_tflite import Sparse, model
+from vmkit.frontend.tflite import from_tflite
 
 ROWS = [("FULLY_CONNECTED", "FullyConnectedOptions", "x weight bias y")]
 X = np.random.default_rng(0).standard_normal((2, 4)).astype("float32")
@@ -43,6 +44,15 @@ def test_a_quantised_weight_that_others_read_as_it_is_stored(tmp_path: Path) -> 
     both = [("DEQUANTIZE", "DequantizeOptions", "weight wide"), *ROWS]
     with pytest.raises(UnsupportedOperatorError, match="FULLY_CONNECTED"):
         result(tmp_path, both, {"weight": (stored, 0.25, 0), "wide": ("float32", (4, 4))})
+
+
+def test_weights_of_float16_are_widened_when_the_file_is_read(tmp_path: Path) -> None:
+    """Not on each call, and transposed only then: most of such a layer's time for a few rows."""
+    both = [("DEQUANTIZE", "DequantizeOptions", "half weight"), *ROWS]
+    stored = (WEIGHT / 3).astype("float16")
+    actual = result(tmp_path, both, {"half": stored, "weight": ("float32", (4, 4))})
+    np.testing.assert_allclose(actual, X @ stored.astype("float32").T + BIAS, rtol=1e-5)
+    assert "astype" not in from_tflite(tmp_path / "model.tflite").script()
 
 
 STORED = {

@@ -56,6 +56,18 @@ CASES = {
         lambda b, n: [torch.rand(b, n, 4), torch.rand(b, 3, 4)],
         [{0: "b", 1: "n"}, {0: "b"}],
     ),
+    "vectors of no elements among tensors that are joined": (
+        Of(
+            lambda x, y: (
+                torch.cat([torch.tensor([]), x], -2),
+                torch.cat([x, torch.tensor([]), y], 1),
+                torch.cat([torch.tensor([]), torch.tensor([])]),
+                torch.cat([torch.tensor([]), (x > 0.5).int()], dim=1),
+            )
+        ),
+        lambda b, n: [torch.rand(b, n, 4), torch.rand(b, 3, 4)],
+        [{0: "b", 1: "n"}, {0: "b"}],
+    ),
     "joined, cut and two results": (
         Of(lambda x: (torch.cat([x, x[:, 1:] * 2], 1), x.reshape(x.shape[0], -1).amax(1))),
         lambda b, n: [torch.rand(b, n, 3)],
@@ -118,7 +130,7 @@ def test_operators_without_a_converter_are_listed() -> None:
 
 
 def test_shapes_are_the_programs_own() -> None:
-    with pytest.raises(ModelError, match="shapes are for ONNX models"):
+    with pytest.raises(ModelError, match="shapes are for ONNX and TFLite models"):
         vmkit.compile(exported(Of(torch.neg), [torch.rand(3)], [{}]), shapes={"x": [3]})
 
 

@@ -8,15 +8,15 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import tvm
 import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
-from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, OperatorConverter, get_tensor_name
+from tvm.relax.frontend.tflite.tflite_frontend import ExprTable, get_tensor_name
 
 from .._dataclasses import dataclass
 from ..errors import ModelError
 from .relax_values import value_of
+from .tflite_complex import ComplexConverter, sizes_of
 from .tflite_sizes import file_shape, signature_of
 from .tflite_weights import dense, widened
 
@@ -33,16 +33,16 @@ _OTHER_GRAPHS = frozenset({"CALL", "IF", "WHILE"})
 _VARIABLES = ("ASSIGN_VARIABLE", "READ_VARIABLE")
 # Operators that compute in floats by weights of 8 bits, which is how files are quantised without calibration.
 _BY_SMALL_WEIGHTS = frozenset({"BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
+# Operators that give other numbers on each call.
+_RANDOM = frozenset({"MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"})
+# Of the elements of a tensor that is computed while importing.
+_MOST_KNOWN = 1 << 12
 # Of the file format's numbers for types, whose names are in a package that need not be there.
 _FLOAT32, _FLOAT16, _UINT8, _INT8 = 0, 1, 3, 9
 
 
-def _sizes_of(expr: relax.Expr) -> list[int] | None:
-    """Return the shape of a tensor in numbers; None of what is none, or has sizes that are no numbers."""
-    shape = getattr(expr.ty, "shape", None)
-    if not isinstance(shape, relax.ShapeExpr) or not all(isinstance(d, tvm.tirx.IntImm) for d in shape.values):
-        return None
-    return [int(d) for d in shape.values]
+def _name_of(tensor: Any) -> str:  # noqa: ANN401 - of TVM's importer
+    return repr((tensor.tensor.Name() or b"").decode(errors="replace"))
 
 
 def _turned(expr: relax.Expr) -> relax.Expr:
@@ -61,7 +61,7 @@ class Variable:
     value: relax.Expr
 
 
-class Converter(OperatorConverter):
+class Converter(ComplexConverter):
     """Converts the operators of one graph.
 
     Attributes
@@ -72,7 +72,7 @@ class Converter(OperatorConverter):
         The shapes of inputs that the caller gives, by their places among the tensors.
     """
 
-    _SUPPORTED_QUANTIZED_OPS = OperatorConverter._SUPPORTED_QUANTIZED_OPS | {*_MOVES, *_VARIABLES}
+    _SUPPORTED_QUANTIZED_OPS = ComplexConverter._SUPPORTED_QUANTIZED_OPS | {*_MOVES, *_VARIABLES}
 
     def __init__(
         self,
@@ -86,6 +86,7 @@ class Converter(OperatorConverter):
         super().__init__(model, subgraph, table, builder, state)
         self.sizes = sizes or {}
         self.variables: dict[tuple[str, str], Variable] | None = {} if state is None else None
+        self._known: dict[int, np.ndarray] = {}
         self._is_checking = False
         self._widened = self._small_weights()
         if state is None:
@@ -110,10 +111,13 @@ class Converter(OperatorConverter):
         return made
 
     def get_tensor_shape(self, tensor_wrapper: Any) -> Any:  # noqa: ANN401 - of TVM's importer
-        """Return the shape of a tensor: that in the file, unless the caller gave others to the inputs."""
+        """Return the shape of a tensor: that of what is computed, where it is known, or else that in the file."""
         tensor = tensor_wrapper.tensor
-        if self.sizes and self.has_expr(tensor_wrapper.tensor_idx):
-            sizes = _sizes_of(self.bb.normalize(self.get_expr(tensor_wrapper.tensor_idx)))
+        if tensor_wrapper.tensor_idx in self._known:
+            return np.array(self._known[tensor_wrapper.tensor_idx].shape, "int64")
+        if self.has_expr(tensor_wrapper.tensor_idx):
+            # What is computed is right; the file may have 1 for sizes that its converter did not work out.
+            sizes = sizes_of(self.bb.normalize(self.get_expr(tensor_wrapper.tensor_idx)))
             if sizes is not None and len(sizes) == len(file_shape(tensor)):
                 return np.array(sizes, "int64")
         if self.sizes and -1 in signature_of(tensor):
@@ -124,6 +128,7 @@ class Converter(OperatorConverter):
         """Convert an operator; ModelError with what it is given where TVM's own converter fails, or makes nonsense."""
         if self.sizes and name in _OTHER_GRAPHS:
             raise NotImplementedError(f"{name} in a graph whose inputs the caller gives other sizes")
+        self.require_no_complex(name, op)
         try:
             made = convert(op=op)
             results = made if isinstance(made, relax.Expr) else None
@@ -135,15 +140,50 @@ class Converter(OperatorConverter):
             types = ", ".join(self._text(at) for at in read if at >= 0)
             reason = f"{type(error).__name__}: {str(error).strip()}".partition("\n")[0]
             raise ModelError(f"TVM's importer fails at {name} of ({types}): {reason}") from error
-        sizes = None if result is None else _sizes_of(result)
+        sizes = None if result is None else sizes_of(result)
         if sizes is not None and min(sizes, default=0) < 0:
             raise ModelError(f"{name} gives sizes {sizes}: what it slides over is smaller than its window")
+        if self._become_known(name, op, made if result is None else result):
+            return None
         return made if result is None else result
+
+    def _become_known(self, name: str, op: Any, made: Any) -> bool:  # noqa: ANN401 - of tflite
+        """Keep what an operator gives if it is integers that follow from stored and known ones, as shapes are made of.
+
+        They are as stored ones from then on: TVM's converters of what takes a shape, an axis or a place read it.
+        """
+        read = [int(at) for at in op.InputsAsNumpy()] if op.InputsLength() else []
+        outputs = self.get_output_tensors(op)
+        if made is None or name in _OTHER_GRAPHS or name in _RANDOM or any(t.qnn_params for t in outputs):
+            return False
+        if not all(self.get_tensor_type_str(t.tensor.Type()) in ("int32", "int64") for t in outputs):
+            return False
+        if not (name == "SHAPE" or (read and all(self._is_known(at) for at in read if at >= 0))):
+            return False
+        parts = [made] if len(outputs) == 1 else [made[at] for at in range(len(outputs))]
+        results = [self.bb.normalize(each) for each in parts]
+        sizes = [sizes_of(each) for each in results]
+        if any(each is None or math.prod(each) > _MOST_KNOWN for each in sizes):
+            return False
+        values = [value_of(each, self.bb.lookup_binding) for each in results]
+        if any(value is None for value in values):
+            return False
+        self._known.update({t.tensor_idx: value for t, value in zip(outputs, values, strict=True) if value is not None})
+        return True
+
+    def _is_known(self, index: int) -> bool:
+        tensor = self.subgraph.Tensors(index)
+        is_stored = self.model.Buffers(tensor.Buffer()).DataLength() > 0 or 0 in file_shape(tensor)
+        return index in self._known or (is_stored and not self.has_expr(index))
+
+    def has_expr(self, input_tensor_idx: int) -> bool:
+        """Say whether a tensor is computed when the program runs, or is a constant that was made here."""
+        return input_tensor_idx not in self._known and bool(super().has_expr(input_tensor_idx))
 
     def _text(self, index: int) -> str:
         """Return the type of a tensor as messages have it."""
         tensor = self.subgraph.Tensors(index)
-        sizes = _sizes_of(self.bb.normalize(self.get_expr(index))) if self.has_expr(index) else file_shape(tensor)
+        sizes = sizes_of(self.bb.normalize(self.get_expr(index))) if self.has_expr(index) else file_shape(tensor)
         return f"{self.get_tensor_type_str(tensor.Type())}{sizes}"
 
     def check_unsupported_ops(self) -> None:
@@ -196,7 +236,17 @@ class Converter(OperatorConverter):
         tensor.qnn_params = None
 
     def get_tensor_value(self, tensor: Any, is_sparse: bool = False) -> np.ndarray:  # noqa: ANN401 - of TVM's importer
-        """Return a constant, a sparse one with its zeros; TVM's own reads the shape of the file's bytes alone."""
+        """Return a constant, or what is known of those: a sparse one with its zeros, one without elements.
+
+        TVM's own reads what the file stores of the tensor, as it is.
+        """
+        if tensor.tensor_idx in self._known:
+            return self._known[tensor.tensor_idx]
+        if tensor.buffer.DataLength() == 0:
+            shape = file_shape(tensor.tensor)
+            if self.has_expr(tensor.tensor_idx) or math.prod(shape) != 0:
+                raise NotImplementedError(f"an operator whose {_name_of(tensor)} only the run knows")
+            return np.zeros(shape, self.get_tensor_type_as_numpy(tensor))
         if is_sparse or tensor.tensor.Sparsity() is None:
             return super().get_tensor_value(tensor, is_sparse)
         return dense(tensor.tensor, super().get_tensor_value(tensor, is_sparse=True))
@@ -207,11 +257,16 @@ class Converter(OperatorConverter):
         return self.get_tensor_expr(tensor)
 
     def convert_dequantize(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
-        """Convert DEQUANTIZE: TVM's own takes numbers of float16 for stored ones, which DENSIFY may have made."""
+        """Convert DEQUANTIZE: TVM's own widens weights of float16 on each call, and knows none that DENSIFY made."""
         (tensor,) = self.get_input_tensors(op)
-        if self.has_expr(tensor.tensor_idx) and tensor.tensor.Type() == _FLOAT16:
-            return relax.op.astype(self.get_expr(tensor.tensor_idx), "float32")
-        return super().convert_dequantize(op)
+        if tensor.tensor.Type() != _FLOAT16:
+            return super().convert_dequantize(op)
+        if self.has_expr(tensor.tensor_idx):
+            expr = self.get_expr(tensor.tensor_idx)
+            if not isinstance(expr, GenericConst):
+                return relax.op.astype(expr, "float32")
+            return relax.const(expr.value.numpy().astype("float32"))
+        return relax.const(self.get_tensor_value(tensor).astype("float32"))
 
     def convert_read_variable(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
         """Convert READ_VARIABLE: of one that the graph changes, the value that it has there."""
@@ -291,7 +346,7 @@ class Converter(OperatorConverter):
             first = self.bb.normalize(_turned(first))
         if options.AdjY():
             second = self.bb.normalize(_turned(second))
-        sizes, by = _sizes_of(first), _sizes_of(second)
+        sizes, by = sizes_of(first), sizes_of(second)
         if sizes is None or by is None or len(sizes) < 3 or len(by) != 2:
             return relax.op.matmul(first, second)
         # All rows by one matrix are one product.
@@ -301,7 +356,7 @@ class Converter(OperatorConverter):
     def convert_shape(self, op: Any) -> relax.Expr:  # noqa: ANN401 - of tflite
         """Convert SHAPE: numbers where the sizes are known, so that what is computed from them is."""
         (tensor,) = self.get_input_tensors(op)
-        sizes = _sizes_of(self.bb.normalize(self.get_tensor_expr(tensor)))
+        sizes = self.numbers_of(tensor)
         if sizes is None:
             return super().convert_shape(op)
         (result,) = self.get_output_tensors(op)
@@ -320,9 +375,6 @@ class Converter(OperatorConverter):
         (result,) = self.get_output_tensors(op)
         if data.qnn_params and not self.has_same_qnn_params(data, result):
             raise NotImplementedError("RESHAPE to a computed shape that changes the scale or the zero point")
-        known = value_of(self.get_tensor_expr(shape[0]), self.bb.lookup_binding)
-        if known is not None:
-            return relax.op.reshape(self.get_tensor_expr(data), known.reshape(-1).tolist())
         inputs = self.subgraph.InputsAsNumpy().tolist()
         if shape[0].tensor_idx in inputs or -1 in (
             result.tensor.ShapeSignatureAsNumpy() if result.tensor.ShapeSignatureLength() else ()

@@ -72,7 +72,9 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     class Importer(ExportedProgramImporter):
         def create_convert_map(self) -> dict[str, Callable[[Any], Any]]:
             more = {name: partial(_extreme, self, reduced) for name, reduced in _EXTREMES.items()}
-            return {name: _checked(self, convert) for name, convert in (more | super().create_convert_map()).items()}
+            mended = {"cat.default": partial(_joined, self)}
+            converters = more | super().create_convert_map() | mended
+            return {name: _checked(self, convert) for name, convert in converters.items()}
 
     decomposed = program.run_decompositions()
     importer = Importer()
@@ -96,6 +98,19 @@ def _extreme(importer: _Importing, reduced: Callable[..., relax.Expr], node: fx.
     axes = list(options[0]) if options and options[0] else None
     keepdims = bool(options[1]) if len(options) > 1 else False
     return importer.block_builder.emit(reduced(importer.env[data], axis=axes, keepdims=keepdims))
+
+
+def _joined(importer: _Importing, node: fx.Node) -> relax.Expr:
+    """Return tensors along an axis; PyTorch lets vectors of no elements stand among them, as caches begin with."""
+    given, *axis = cast("tuple[Any, ...]", node.args)
+    shapes = [list(each.meta["val"].shape) for each in given]
+    is_empty = [len(shape) == 1 and isinstance(shape[0], int) and shape[0] == 0 for shape in shapes]
+    kept = [each for each, empty in zip(given, is_empty, strict=True) if not empty] or given[:1]
+    dtype = str(cast("Any", node.meta["val"]).dtype).removeprefix("torch.")
+    parts = [importer.env[each] for each in kept]
+    parts = [each if each.ty.dtype == dtype else relax.op.astype(each, dtype) for each in parts]
+    joined = relax.op.concat(parts, axis[0] if axis else node.kwargs.get("dim", 0)) if len(parts) > 1 else parts[0]
+    return importer.block_builder.emit(joined)
 
 
 def _require_known(program: torch.export.ExportedProgram, known: Mapping[str, Any]) -> None:
