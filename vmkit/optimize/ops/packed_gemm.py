@@ -36,7 +36,8 @@ class PackedGemmAttrs(Attrs):
     lanes is how many float32 a vector has, registers how many vectors there are; a_min and a_max are what results are
     raised and lowered to; units is how many output channels there are. Of a convolution by more than 1x1, or with
     strides, kernel_size, strides and dilation are the window; otherwise kernel_size is empty. is_shared asks for a
-    kernel that calls of other sizes share.
+    kernel that calls of other sizes share. overlaps says that the last block of the weight is one of the last units,
+    some of which the block before has, too.
     """
 
     lanes: Int = 16
@@ -49,6 +50,7 @@ class PackedGemmAttrs(Attrs):
     strides: Ints = (1, 1)
     dilation: Ints = (1, 1)
     is_shared: Bool = False
+    overlaps: Bool = False
 
 
 @operator(
@@ -63,7 +65,8 @@ class PackedGemmAttrs(Attrs):
 class PackedGemm:
     """``clip(data @ weight + bias + residual)`` over the last axis of the data, on a CPU in float32.
 
-    weight is (blocks, elements of a row, output channels of a block), the last block filled up; then comes the bias
+    weight is (blocks, elements of a row, output channels of a block), the last block filled up, or overlapping the one
+    before if there are as many channels; then comes the bias
     (units,) if has_bias, and the residual, like the result, if there is one. With a window, data is (batch, height,
     width, channels), padded already, and a row is a window's elements by height, width and channel.
     """
@@ -83,6 +86,8 @@ class PackedGemm:
             )
         if not (blocks - 1) * block < attrs.units <= blocks * block or attrs.units % SHORTEST:
             raise TypeCheckError(f"the weight {filters} is not of {attrs.units} units, a multiple of {SHORTEST}")
+        if attrs.overlaps and attrs.units < block:
+            raise TypeCheckError(f"blocks of {block} units cannot overlap, of which there are {attrs.units}")
         window = prod(int(d) for d in attrs.kernel_size)
         if not source.shape or dims.equal(dims.product([source.shape[-1], window]), inner) is False:
             raise TypeCheckError(f"the last axis of {source} does not fit the weight {filters}")
@@ -120,6 +125,7 @@ class PackedGemm:
             low=attrs.a_min,
             high=attrs.a_max,
             window=window,
+            overlaps=attrs.overlaps,
         )
         is_known = what.rows is not None
         # Of windows over images of any size each row's address is in a register anyway, whatever the channels are.
