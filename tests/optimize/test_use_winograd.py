@@ -14,6 +14,7 @@ from tests.kernels.written_kernels import convolved
 from vmkit import relay
 from vmkit.errors import TypeCheckError
 from vmkit.optimize import UseWinograd
+from vmkit.relay.ir import is_call
 from vmkit.relay.ir.visit import post_order
 from vmkit.relay.op import build
 from vmkit.relay.transform import InferType
@@ -214,6 +215,8 @@ def test_at_the_first_level_tiles_are_for_programs_that_are_mostly_such_layers(i
     changed = shared(InferType()(tvm.IRModule({"main": function})))["main"]
     called = [node.op.name for node in post_order(changed) if isinstance(node, relay.Call)]
     assert (NAME in called) == is_most
+    # A kernel that no other layer shares knows its sizes.
+    assert not any(node.attrs.is_shared for node in post_order(changed) if is_call(node, NAME))
     with vmkit.PassContext(opt_level=1):
         executable = vmkit.compile(tvm.IRModule({"main": function}), "llvm")
     result = vmkit.VirtualMachine(executable, "cpu").run(data).numpy()

@@ -48,22 +48,28 @@ def UseWinograd(
     machine = Machine(lanes, registers, cores, has_matrix_unit)
 
     def change(function: Function) -> Function:
-        if shares_kernels and not _is_worth_kernels(function, machine):
-            return function
-        return rewrite_layers(function, lambda layer: _chosen(layer, machine, shares_kernels))
+        is_shared = shares_kernels
+        if shares_kernels:
+            layers = _worth_kernels(function, machine)
+            if not layers:
+                return function
+            is_shared = layers > 1  # a kernel for one layer is shorter if it knows its sizes
+        return rewrite_layers(function, lambda layer: _chosen(layer, machine, is_shared))
 
     return per_function(change)
 
 
-def _is_worth_kernels(function: Function, machine: Machine) -> bool:
-    """Say whether the convolutions of a function are so much faster by tiles that kernels for these are worth it."""
+def _worth_kernels(function: Function, machine: Machine) -> int:
+    """Return how many layers of a function get tiles; 0 where all of them together are hardly faster by tiles."""
     plain = by_tiles = 0.0
+    layers = 0
     for layer in layers_of(function):
         alone = direct_cycles(_shape_of(layer, machine.lanes), machine) / prod(layer.strides)
         planned = _planned(layer, machine, shares_kernels=True)
         plain += alone
         by_tiles += alone if planned is None else winograd_cycles(*planned, machine)
-    return plain > _WORTH_KERNELS * by_tiles
+        layers += planned is not None
+    return layers if plain > _WORTH_KERNELS * by_tiles else 0
 
 
 def _planned(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> tuple[WinogradShape, WinogradPlan] | None:
