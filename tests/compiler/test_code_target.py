@@ -11,6 +11,7 @@ from tvm.target import Target
 
 import vmkit
 from vmkit import relay
+from vmkit.compiler.all_cores import using_cores
 from vmkit.compiler.code_target import code_target
 from vmkit.target import canonical_target
 
@@ -59,3 +60,29 @@ def test_a_profile_is_of_the_code_that_runs(monkeypatch: pytest.MonkeyPatch) -> 
     assert executable.profiling is not None and executable.profiling.marked is not None
     executable.profiling.marked()
     assert levels and set(levels) == {2}
+
+
+def test_kernels_that_are_written_out_take_less_of_llvms_time_and_are_linked_with_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    x, data = relay.var("x", shape=(1, 6, 6, 32)), np.random.default_rng(0).normal(size=(1, 6, 6, 32))
+    y, expected = x, data
+    for number in range(18):  # enough for several modules
+        weight = np.random.default_rng(number).normal(size=(1, 1, 32, 32)).astype("float32") / 5
+        y = relay.nn.conv2d(y, relay.const(weight), data_layout="NHWC", kernel_layout="HWIO")
+        y = relay.clip(y, -3.0 - number, 3.0 + number)  # a kernel of its own each
+        y = relay.sin(y)
+        expected = np.sin(np.clip(expected @ weight[0, 0], -3 - number, 3 + number))
+    build, levels = tvm.tirx.build, dict[str, object]()
+
+    def seen(mod: tvm.IRModule, to: Target, *rest: object) -> object:
+        levels.update((gvar.name_hint, level_of(to)) for gvar in mod.get_global_vars())
+        return build(mod, to, *rest)
+
+    monkeypatch.setattr(tvm.tirx, "build", seen)
+    with tvm.transform.PassContext(opt_level=1), using_cores(2):
+        executable = vmkit.compile(relay.Function([x], y), "native")
+    result = vmkit.VirtualMachine(executable, "cpu").run(data.astype("float32")).numpy()
+    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
+    kinds = ("packed_gemm", "kernel_group", "sin")
+    assert [{level for name, level in levels.items() if kind in name} for kind in kinds] == [{1}, {1}, {2}]

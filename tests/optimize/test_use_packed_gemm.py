@@ -11,8 +11,10 @@ import tvm
 
 import vmkit
 from vmkit import relay
+from vmkit.errors import TypeCheckError
 from vmkit.optimize import UsePackedGemm
 from vmkit.relay.ir.visit import post_order
+from vmkit.relay.op import build
 from vmkit.relay.transform import FoldConstant, InferType
 
 NAME = "nn.contrib_packed_gemm"
@@ -221,3 +223,46 @@ def test_layers_of_other_sizes_share_kernels_at_level_1() -> None:
         (group,) = executable.info["kernel_groups"].values()
         kernels[level] = sum("packed_gemm" in name for name in set(group))
     assert kernels == {1: 2, 2: 4}
+
+
+@pytest.mark.parametrize("has_residual", [True, False])
+def test_at_level_1_units_that_blocks_do_not_divide_share_kernels_with_others(has_residual: bool) -> None:
+    units = (64, 72, 40, 100)
+    x, data = relay.var("x", shape=(1, 5, 7, 64)), numbers(1, 5, 7, 64)
+    params, y, expected, given = [x], x, data.astype("float64"), [data]
+    for number, size in enumerate(units):
+        weight = numbers(1, 1, expected.shape[3], size, seed=number) / 8
+        y = relay.nn.conv2d(y, relay.const(weight), data_layout="NHWC", kernel_layout="HWIO")
+        expected = expected @ weight[0, 0]
+        if number % 2:
+            bias = numbers(size, seed=10 + number)
+            y, expected = relay.add(y, relay.const(bias)), expected + bias
+        if has_residual:
+            other, array = relay.var(f"other{number}", shape=(1, 5, 7, size)), numbers(1, 5, 7, size, seed=20 + number)
+            params.append(other)
+            given.append(array)
+            y, expected = relay.add(y, other), expected + array
+    with vmkit.PassContext(opt_level=1):
+        executable = vmkit.compile(tvm.IRModule({"main": relay.Function(params, y)}), TARGET)
+    result = vmkit.VirtualMachine(executable, "cpu").run(*given).numpy()
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-4)
+    (group,) = executable.info["kernel_groups"].values()
+    assert sum("packed_gemm" in name for name in set(group)) == 1
+
+
+@pytest.mark.parametrize("units", [4, 12, 20])
+def test_at_level_1_few_units_end_in_shorter_vectors_or_overlap(units: int) -> None:
+    weight, data = numbers(20, units, seed=1) / 4, numbers(2, 5, 7, 20)
+    function = layer((2, 5, 7, 20), weight, True)
+    other = numbers(2, 5, 7, units, seed=4)
+    with vmkit.PassContext(opt_level=1):
+        machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function}), TARGET), "cpu")
+    sums = data.astype("float64") @ weight + numbers(units, seed=3) + other
+    np.testing.assert_allclose(machine.run(data, other).numpy(), np.maximum(sums, 0), rtol=1e-4, atol=1e-5)
+
+
+def test_blocks_overlap_only_where_there_are_as_many_units() -> None:
+    data, weight = relay.var("data", shape=(1, 5, 7, 20)), relay.const(numbers(1, 20, 16))
+    call = build("nn.contrib_packed_gemm", data, weight, lanes=8, units=12, overlaps=True)
+    with pytest.raises(TypeCheckError, match="blocks of 16 units cannot overlap, of which there are 12"):
+        InferType()(tvm.IRModule({"main": relay.Function([data], call)}))

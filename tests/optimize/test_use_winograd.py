@@ -14,6 +14,7 @@ from tests.kernels.written_kernels import convolved
 from vmkit import relay
 from vmkit.errors import TypeCheckError
 from vmkit.optimize import UseWinograd
+from vmkit.relay.ir import is_call
 from vmkit.relay.ir.visit import post_order
 from vmkit.relay.op import build
 from vmkit.relay.transform import InferType
@@ -192,3 +193,31 @@ def test_layers_that_differ_in_sizes_alone_share_a_kernel_at_the_first_level() -
         (group,) = executable.info["kernel_groups"].values()
         kernels[level] = sum("winograd" in name for name in set(group))
     assert kernels == {1: 1, 2: 3}
+
+
+@pytest.mark.parametrize("is_most", [True, False])
+def test_at_the_first_level_tiles_are_for_programs_that_are_mostly_such_layers(is_most: bool) -> None:
+    shape = (1, 28, 28, 64)
+    x, data = relay.var("x", shape=shape), numbers(*shape)
+    weights = [numbers(3, 3, 64, 64, seed=1) / 24]
+    if not is_most:
+        weights += [numbers(1, 1, 64, 512, seed=2) / 8, numbers(1, 1, 512, 1024, seed=3) / 16]
+    y, expected = x, data
+    for weight in weights:
+        padding = weight.shape[0] // 2
+        y = relay.nn.conv2d(
+            y, relay.const(weight), padding=(padding, padding), data_layout="NHWC", kernel_layout="HWIO"
+        )
+        expected = convolved(expected, weight, (padding,) * 4)
+    function = relay.Function([x], y)
+    assert NAME in operators(function)
+    shared = UseWinograd(lanes=16, registers=32, shares_kernels=True)
+    changed = shared(InferType()(tvm.IRModule({"main": function})))["main"]
+    called = [node.op.name for node in post_order(changed) if isinstance(node, relay.Call)]
+    assert (NAME in called) == is_most
+    # A kernel that no other layer shares knows its sizes.
+    assert not any(node.attrs.is_shared for node in post_order(changed) if is_call(node, NAME))
+    with vmkit.PassContext(opt_level=1):
+        executable = vmkit.compile(tvm.IRModule({"main": function}), "llvm")
+    result = vmkit.VirtualMachine(executable, "cpu").run(data).numpy()
+    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=2e-3)

@@ -94,7 +94,7 @@ class KernelsAhead:
     """
 
     def __init__(self, target: Target) -> None:
-        self._coded = code_target(target)
+        self._target = target
         self._surroundings = Surroundings.capture()
         self._waiting: Kernels = {}
         self._modules: list[_Module] = []
@@ -146,7 +146,8 @@ class KernelsAhead:
             with self._surroundings.entered():
                 symbols = module.symbols
                 parts = {symbols[n]: by_itself(part, symbols, n) for n, part in module.parts.items()}
-                return built(Unit(tvm.IRModule(parts), PIPELINE), self._coded)
+                unit = Unit(tvm.IRModule(parts), PIPELINE)
+                return built(unit, code_target(self._target, unit.mod))
 
         try:
             return on_deep_stack(code)

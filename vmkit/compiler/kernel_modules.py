@@ -8,7 +8,7 @@ have all their parts in common.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import tvm
 import tvm_ffi
@@ -41,12 +41,18 @@ def modules_of(kernels: tvm.IRModule, most: int) -> list[tvm.IRModule]:
     return [tvm.IRModule(functions, attrs=kernels.attrs) for functions in _in_modules(kernels, most)]
 
 
-def modules_to_link(kernels: tvm.IRModule, most: int) -> list[tvm.IRModule]:
+def modules_to_link(
+    kernels: tvm.IRModule, most: int, is_apart: Callable[[tirx.PrimFunc], bool] = lambda _: False
+) -> list[tvm.IRModule]:
     """Return at most so many modules, of about the same size, whose objects are linked into one library.
 
-    All kernels of a module are in them, each in one.
+    All kernels of a module are in them, each in one. Those that `is_apart` says so of, if not all, are one of the
+    modules.
     """
-    modules, first = _in_modules(kernels, most), dict[str, int]()
+    apart = {gvar: function for gvar, function in kernels.functions.items() if is_apart(function)}
+    is_mixed = 0 < len(apart) < len(kernels.functions)
+    modules = [apart, *_in_modules(kernels, max(1, most - 1))] if is_mixed else _in_modules(kernels, most)
+    first = dict[str, int]()
     symbols: dict[str, str] = {}
     for at, functions in enumerate(modules):
         for name, function in ((gvar.name_hint, function) for gvar, function in functions.items()):
@@ -58,7 +64,8 @@ def modules_to_link(kernels: tvm.IRModule, most: int) -> list[tvm.IRModule]:
         own = {gvar: function for gvar, function in functions.items() if first[gvar.name_hint] == at}
         for gvar, function in own.items():
             own[gvar] = by_itself(function, symbols if gvar.name_hint in symbols else elsewhere, gvar.name_hint)
-        made.append(tvm.IRModule(own, attrs=kernels.attrs))
+        if own:
+            made.append(tvm.IRModule(own, attrs=kernels.attrs))
     return made
 
 

@@ -32,7 +32,7 @@ from ..values.host_memory import return_free_memory
 from .ahead import KernelsAhead, why_not_in_objects
 from .all_cores import cores_to_use, on_all_cores
 from .cache_key import kernel_key
-from .code_target import code_target
+from .code_target import code_target, is_left_to_llvm
 from .kernel_modules import modules_to_link, number_of_modules
 from .kernel_pipeline import PIPELINE
 from .surroundings import Surroundings
@@ -92,10 +92,10 @@ def kernel_objects(
         logger.info("kernels stay in memory as LLVM has them: %s", why)
         return None
     surroundings = Surroundings.capture()
-    coded = code_target(target)
     symbols, codes = ahead.taken(kernels) if ahead is not None else ({}, [])
     left = _without(kernels, symbols)
-    units = [Unit(mod, PIPELINE) for mod in modules_to_link(left, number_of_modules(left, cores_to_use()))]
+    modules = modules_to_link(left, number_of_modules(left, cores_to_use()), is_left_to_llvm)
+    units = [Unit(mod, PIPELINE) for mod in modules]
     if shapes is not None:
         units.append(Unit(shapes, SHAPES))
 
@@ -104,7 +104,7 @@ def kernel_objects(
             return in_llvm()
 
     def code(unit: Unit) -> bytes:
-        made = built(unit, coded)
+        made = built(unit, code_target(target, unit.mod))
         return_free_memory()  # of each thread's heap all that the largest module took would stay
         return made
 
@@ -162,8 +162,12 @@ def _objects(units: Iterable[Unit], target: Target, kept: Kernels) -> list[bytes
     wanted = {key.digest: (key, unit) for key, unit in keyed}
     found = {digest: made for digest, (key, _) in wanted.items() if (made := kept.get(key)) is not None}
     missing = [digest for digest in wanted if digest not in found]
-    coded = code_target(target)
-    for digest, made in zip(missing, on_all_cores(lambda d: built(wanted[d][1], coded), missing), strict=True):
+
+    def code(digest: str) -> bytes:
+        unit = wanted[digest][1]
+        return built(unit, code_target(target, unit.mod))
+
+    for digest, made in zip(missing, on_all_cores(code, missing), strict=True):
         found[digest] = made
         try:
             kept.put(wanted[digest][0], made)

@@ -296,8 +296,7 @@ def _libraries(
     units = [] if kernels is None else [(mod, PIPELINE) for mod in modules_of(kernels, most)]
     if shapes is not None:
         units.append((shapes, SHAPES))
-    coded = code_target(target)
-    made = list(on_all_cores(lambda unit: tvm.tirx.build(unit[0], coded, unit[1]), units))
+    made = list(on_all_cores(lambda unit: tvm.tirx.build(unit[0], code_target(target, unit[0]), unit[1]), units))
     for each in made[1:]:
         made[0].import_module(each)
     return tuple(made[:1])

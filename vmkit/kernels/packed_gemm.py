@@ -204,7 +204,10 @@ class _Tile:
         s, p, places = self.shape, self.plan, self.rows.places
         vectors = range(-(-self.width // s.lanes))
         total = [[register(s.lanes) for _ in vectors] for _ in range(p.rows)]
-        channels = [in_register(self.block * s.block + v * s.lanes) for v in vectors]
+        first = self.block * s.block
+        if s.overlaps:
+            first = in_register(tirx.Min(first, as_expr(s.outer - s.block)))
+        channels = [in_register(first + v * s.lanes) for v in vectors]
         parts = [vectors_of(min(s.lanes, self.width - v * s.lanes), s.lanes) for v in vectors]
         zero = splat(0.0, s.lanes)
         starts = [

@@ -18,6 +18,7 @@ __all__ = [
     "PackedGemmShape",
     "PackedGemmWindow",
     "block_of",
+    "block_to_share",
     "fetched",
     "lines_of",
     "parts_at_run_time",
@@ -123,6 +124,9 @@ class PackedGemmShape:
         Where rows are in the data, if not one after the other; `lead` is of the result then.
     last : int or None
         Elements of the last block of the weight that are of the result, where `outer` does not tell that.
+    overlaps : bool
+        Whether the last block ends with the result, and so begins with what the one before has, too, and none is
+        filled up.
     """
 
     lead: tuple[int | None, ...]
@@ -136,6 +140,7 @@ class PackedGemmShape:
     high: float | None = None
     window: PackedGemmWindow | None = None
     last: int | None = None
+    overlaps: bool = False
 
     @property
     def blocks(self) -> Size:
@@ -145,6 +150,8 @@ class PackedGemmShape:
     @property
     def width_of_last(self) -> int:
         """How many elements of the last block of the weight are of the result."""
+        if self.overlaps:
+            return self.block
         if self.last is not None:
             return self.last
         assert isinstance(self.outer, int)
@@ -205,6 +212,11 @@ def block_of(outer: int, lanes: int) -> int:
     if vectors % 2 == 0 or vectors == 1:
         return lanes * min(2, vectors)
     return lanes * (3 if vectors % 3 == 0 else 2)
+
+
+def block_to_share(outer: int, lanes: int) -> int:
+    """Return the block that results of other sizes have, too, as far as there are: two vectors, or one for few."""
+    return lanes * (2 if outer >= 2 * lanes else 1)
 
 
 def vectors_of(width: int, lanes: int) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from ..target.processor import CACHES, RATES
 from .winograd_shape import WinogradPlan, WinogradShape
 from .winograd_weight import PAIRS
 
-__all__ = ["Machine", "plan_winograd"]
+__all__ = ["Machine", "direct_cycles", "plan_winograd", "winograd_cycles"]
 
 _MOST_ON_TWO_AXES = 6  # the reach of tiles; see winograd_points
 _USUAL, _USUAL_ROW = 28, 256  # the height and width of an image of unknown size, and the length of a row
@@ -57,11 +57,11 @@ def plan_winograd(
         Whether convolutions of other sizes are to come to the same plan, as far as it can be.
     """
     best = min(
-        ((_cycles(each, plan, machine), (each, plan)) for each, plan in _candidates(shape, machine, is_shared)),
+        ((winograd_cycles(each, plan, machine), (each, plan)) for each, plan in _candidates(shape, machine, is_shared)),
         key=lambda pair: pair[0],
         default=None,
     )
-    return best[1] if best is not None and best[0] < _direct_cycles(shape, machine) else None
+    return best[1] if best is not None and best[0] < direct_cycles(shape, machine) else None
 
 
 def _candidates(
@@ -104,7 +104,8 @@ def _tiles(shape: WinogradShape) -> int:
     return batch * -(-height // shape.tile[0]) * -(-width // shape.tile[1])
 
 
-def _cycles(shape: WinogradShape, plan: WinogradPlan, machine: Machine) -> float:
+def winograd_cycles(shape: WinogradShape, plan: WinogradPlan, machine: Machine) -> float:
+    """Return about how many cycles a convolution takes by tiles in some order of work."""
     tiles = _tiles(shape)
     groups, left = divmod(tiles, plan.count)
     parts = groups * (plan.count // plan.rows) + -(-left // plan.rows)
@@ -134,7 +135,8 @@ def _cycles(shape: WinogradShape, plan: WinogradPlan, machine: Machine) -> float
     return (alone + together) / 2
 
 
-def _direct_cycles(shape: WinogradShape, machine: Machine) -> float:
+def direct_cycles(shape: WinogradShape, machine: Machine) -> float:
+    """Return about how many cycles the sum itself takes; the shape may be without tiles."""
     batch, height, width = _size(shape)
     elements = shape.kernel[0] * shape.kernel[1] * shape.inner * shape.outer
     products = batch * height * width * elements / machine.lanes / 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any, TypeAlias, cast
 
@@ -30,7 +30,7 @@ from ..relay.transform.known_type import type_of, with_type_of
 from ..relay.transform.share_constants import SharedConstants
 from .constants import number_of
 
-__all__ = ["ConvLayer", "Make", "rewrite_layers"]
+__all__ = ["ConvLayer", "Make", "layers_of", "rewrite_layers"]
 
 Make: TypeAlias = Callable[[Expr, list[Expr]], Expr]
 """Takes the data, and the bias and the residual where there are any, as images; returns the layer's result."""
@@ -201,6 +201,15 @@ class ConvLayer:
             return False
         self._residual = -1
         return True
+
+
+def layers_of(function: Function) -> Iterator[ConvLayer]:
+    """Yield the layers of a typed function, of which the convolution is known alone."""
+    shared = SharedConstants()
+    for node in post_order(function):
+        layer = ConvLayer.of(node, shared)
+        if layer is not None:
+            yield layer
 
 
 def rewrite_layers(function: Function, choose: Callable[[ConvLayer], Make | None]) -> Function:

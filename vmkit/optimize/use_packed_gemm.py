@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..kernels.packed_gemm_plan import block_of
+from ..kernels.packed_gemm_plan import block_of, block_to_share
 from ..relay.ir import Expr
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
@@ -47,7 +47,11 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int, shares_kernels: bool) 
     is_plain = (sizes["H"], sizes["W"]) == (1, 1) and not any(layer.padding) and layer.is_everywhere
     if not is_plain and not _is_worth_windows(layer, lanes):
         return None
-    block = block_of(units, lanes)
+    # A last block that is not whole would be code of its own in each kernel, and a kernel of its own for each rest.
+    block = (block_to_share if shares_kernels else block_of)(units, lanes)
+    overlaps = shares_kernels and units >= block
+    if shares_kernels and layer.bias is None:
+        layer.bias = np.zeros(units, "float32")  # as those that share the kernel have one
     inner = sizes["H"] * sizes["W"] * sizes["I"]
     window = {"kernel_size": [sizes["H"], sizes["W"]], "strides": layer.strides, "dilation": layer.dilation}
 
@@ -60,7 +64,7 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int, shares_kernels: bool) 
         return build(
             "nn.contrib_packed_gemm",
             data,
-            _packed(layer, inner, block),
+            _packed(layer, inner, block, overlaps),
             *added,
             lanes=lanes,
             registers=registers,
@@ -69,20 +73,29 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int, shares_kernels: bool) 
             a_max=layer.high,
             units=units,
             is_shared=shares_kernels,
+            overlaps=overlaps,
             **({} if is_plain else window),
         )
 
     return make
 
 
-def _packed(layer: ConvLayer, inner: int, block: int) -> Expr:
-    """Return a weight as (blocks, elements of a row, output channels of a block), the last block filled up."""
+def _packed(layer: ConvLayer, inner: int, block: int, overlaps: bool) -> Expr:
+    """Return a weight as (blocks, elements of a row, output channels of a block), the last block of which is whole.
+
+    It is filled up, or begins with channels that the one before has, too.
+    """
     units = layer.sizes["O"]
     left = -units % block
     if left == 0:
         # Folded in parts, it does not lie beside the weight that it is made of.
         return build("layout_transform", build("reshape", layer.weight_image(), (inner, units)), "IO", f"OI{block}o")
-    rows = np.pad(layer.weight("HWIO").reshape(inner, units), ((0, 0), (0, left)))
+    rows = layer.weight("HWIO").reshape(inner, units)
+    if overlaps:
+        begin = units - units % block
+        rows = np.concatenate([rows[:, :begin], rows[:, units - block :]], axis=1)
+    else:
+        rows = np.pad(rows, ((0, 0), (0, left)))
     weight = rows.reshape(inner, -1, block).transpose(1, 0, 2)
     return layer.shared.const(np.ascontiguousarray(weight))
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
-from ..kernels.winograd_plan import Machine, plan_winograd
-from ..kernels.winograd_shape import WinogradShape
-from ..relay.ir import Expr
+from ..kernels.winograd_plan import Machine, direct_cycles, plan_winograd, winograd_cycles
+from ..kernels.winograd_shape import WinogradPlan, WinogradShape
+from ..relay.ir import Expr, Function
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..values.host_memory import as_array
-from .conv_layers import ConvLayer, Make, rewrite_layers
+from .conv_layers import ConvLayer, Make, layers_of, rewrite_layers
 
 __all__ = ["UseWinograd"]
+
+_WORTH_KERNELS = 1.2  # times as long as convolutions take without tiles, from which on kernels for these are compiled
 
 
 @relay_pass(opt_level=1)
@@ -38,23 +42,51 @@ def UseWinograd(
         Whether the sum itself would be computed on a matrix unit.
     shares_kernels : bool
         Whether convolutions that differ in sizes alone call one kernel, which is compiled once and is slower than
-        kernels that know their sizes.
+        kernels that know their sizes. These kernels are the longest to compile, so there are none at all where all
+        convolutions of a function together are hardly faster by them.
     """
     machine = Machine(lanes, registers, cores, has_matrix_unit)
-    return per_function(
-        lambda function: rewrite_layers(function, lambda layer: _chosen(layer, machine, shares_kernels))
-    )
+
+    def change(function: Function) -> Function:
+        is_shared = shares_kernels
+        if shares_kernels:
+            layers = _worth_kernels(function, machine)
+            if not layers:
+                return function
+            is_shared = layers > 1  # a kernel for one layer is shorter if it knows its sizes
+        return rewrite_layers(function, lambda layer: _chosen(layer, machine, is_shared))
+
+    return per_function(change)
 
 
-def _chosen(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> Make | None:
-    """Return what makes the operator for a layer, or None where the sum itself is faster."""
+def _worth_kernels(function: Function, machine: Machine) -> int:
+    """Return how many layers of a function get tiles; 0 where all of them together are hardly faster by tiles."""
+    plain = by_tiles = 0.0
+    layers = 0
+    for layer in layers_of(function):
+        alone = direct_cycles(_shape_of(layer, machine.lanes), machine) / prod(layer.strides)
+        planned = _planned(layer, machine, shares_kernels=True)
+        plain += alone
+        by_tiles += alone if planned is None else winograd_cycles(*planned, machine)
+        layers += planned is not None
+    return layers if plain > _WORTH_KERNELS * by_tiles else 0
+
+
+def _planned(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> tuple[WinogradShape, WinogradPlan] | None:
+    """Return the tiles for a layer and the order of work, or None where the sum itself is faster."""
     sizes, lanes = layer.sizes, machine.lanes
     if not layer.is_everywhere or sizes["H"] * sizes["W"] == 1 or sizes["I"] % lanes or sizes["O"] % lanes or lanes < 4:
         return None
     if _is_whole(as_array(layer.conv.args[1].data)):
         return None
+    return plan_winograd(_shape_of(layer, lanes), machine, shares_kernels)
+
+
+def _shape_of(layer: ConvLayer, lanes: int) -> WinogradShape:
+    """Return what a layer computes, without tiles."""
+    sizes = layer.sizes
     batch, height, width = (d if isinstance(d, int) else None for d in layer.image(layer.conv.args[0])[:3])
-    shape = WinogradShape(
+    return WinogradShape(
         kernel=(sizes["H"], sizes["W"]),
         tile=(1, 1),
         batch=batch,
@@ -66,7 +98,11 @@ def _chosen(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> Make | 
         block=lanes * 2 if sizes["O"] % (lanes * 2) == 0 else lanes,
         lanes=lanes,
     )
-    planned = plan_winograd(shape, machine, shares_kernels)
+
+
+def _chosen(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> Make | None:
+    """Return what makes the operator for a layer, or None where the sum itself is faster."""
+    lanes, planned = machine.lanes, _planned(layer, machine, shares_kernels)
     if planned is None:
         return None
     shape, plan = planned

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from ..errors import InputError
 __all__ = [
     "ALIGNMENT",
     "Scratch",
+    "aligned_array",
     "aligned_empty",
     "aligned_part",
     "as_array",
@@ -200,16 +202,20 @@ def aligned_part(memory: np.ndarray, size: int) -> np.ndarray:
     return memory[start : start + size]
 
 
+def aligned_array(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return an array, not set to anything, over memory that begins at a multiple of ALIGNMENT."""
+    return np.ndarray(shape, dtype, aligned_empty(math.prod(shape) * dtype.itemsize))
+
+
 def _aligned_copy(array: np.ndarray) -> np.ndarray:
     native = array.dtype if array.dtype.isnative else array.dtype.newbyteorder("=")
     try:
-        memory = aligned_empty(array.nbytes)
+        aligned = aligned_array(array.shape, native)
     except MemoryError as error:
         raise _NoMemory(
             f"no memory for a copy of {array.dtype}{list(array.shape)}, {array.nbytes} bytes: arrays are copied that "
             f"are not contiguous, cannot be written to, or do not begin at a multiple of {ALIGNMENT}"
         ) from error
-    aligned = np.ndarray(array.shape, native, memory)
     aligned[...] = array
     return aligned
 

@@ -16,6 +16,7 @@ from vmkit.relay.op import REGISTRY, build
 from vmkit.relay.transform import fold_constant, infer_module
 from vmkit.relay.transform.constant_arrays import with_known_values
 from vmkit.relay.transform.fold_constant import fold_constants, is_partly_folded
+from vmkit.values.host_memory import to_cpu_tensor
 
 RNG = np.random.default_rng(0)
 FLOATS = np.array([0.0, -0.0, 1.5, -3.25, 1e-40, 3e38, np.inf, -np.inf, np.nan, 7.0], "float32")
@@ -204,3 +205,20 @@ def test_numbers_of_16_bits_are_widened_as_they_are(dtype: str) -> None:
 def test_data_types_in_which_numpy_computes_otherwise_are_left(dtype: str) -> None:
     value = relay.cast(relay.const(np.ones(3, "float32")), dtype)
     assert with_known_values(relay.Tuple([value, relay.copy(value)])) == ({}, True)
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide"])
+@pytest.mark.parametrize(("first", "second"), [((4, 3), (1, 3)), ((), (5,)), ((0, 3), (3,)), ((), ())])
+def test_what_numpy_computes_of_two_lies_where_kernels_can_read_it(
+    name: str, first: tuple[int, ...], second: tuple[int, ...]
+) -> None:
+    a, b = (np.random.default_rng(n).normal(size=shape).astype("float32") for n, shape in enumerate((first, second)))
+    on_arrays = REGISTRY[name].on_arrays
+    assert on_arrays is not None
+    value = on_arrays(None, a, b)
+    expected = getattr(np, name)(a, b)
+    assert value.dtype == expected.dtype and value.shape == expected.shape
+    np.testing.assert_array_equal(value, expected)
+    if value.size:
+        tensor = to_cpu_tensor(value)
+        assert tensor.data_ptr() == value.ctypes.data  # no copy

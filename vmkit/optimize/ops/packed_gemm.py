@@ -37,7 +37,8 @@ class PackedGemmAttrs(Attrs):
     raised and lowered to; units is how many output channels there are. Of a convolution by more than 1x1, or with
     strides, kernel_size, strides and dilation are the window; otherwise kernel_size is empty. padding is how much of
     the data, at the top, left, bottom and right, is zeros, which need not be multiplied. is_shared asks for a kernel
-    that calls of other sizes share.
+    that calls of other sizes share. overlaps says that the last block of the weight is one of the last units, some of
+    which the block before has, too.
     """
 
     lanes: Int = 16
@@ -51,6 +52,7 @@ class PackedGemmAttrs(Attrs):
     dilation: Ints = (1, 1)
     padding: Ints = (0, 0, 0, 0)
     is_shared: Bool = False
+    overlaps: Bool = False
 
 
 @operator(
@@ -65,7 +67,8 @@ class PackedGemmAttrs(Attrs):
 class PackedGemm:
     """``clip(data @ weight + bias + residual)`` over the last axis of the data, on a CPU in float32.
 
-    weight is (blocks, elements of a row, output channels of a block), the last block filled up; then comes the bias
+    weight is (blocks, elements of a row, output channels of a block), the last block filled up, or overlapping the one
+    before if there are as many channels; then comes the bias
     (units,) if has_bias, and the residual, like the result, if there is one. With a window, data is (batch, height,
     width, channels), padded already, and a row is a window's elements by height, width and channel.
     """
@@ -87,6 +90,8 @@ class PackedGemm:
             )
         if not (blocks - 1) * block < attrs.units <= blocks * block or attrs.units % SHORTEST:
             raise TypeCheckError(f"the weight {filters} is not of {attrs.units} units, a multiple of {SHORTEST}")
+        if attrs.overlaps and attrs.units < block:
+            raise TypeCheckError(f"blocks of {block} units cannot overlap, of which there are {attrs.units}")
         window = prod(int(d) for d in attrs.kernel_size)
         if not source.shape or dims.equal(dims.product([source.shape[-1], window]), inner) is False:
             raise TypeCheckError(f"the last axis of {source} does not fit the weight {filters}")
@@ -125,6 +130,7 @@ class PackedGemm:
             low=attrs.a_min,
             high=attrs.a_max,
             window=window,
+            overlaps=attrs.overlaps,
         )
         is_known = what.rows is not None
         # Of windows over images of any size each row's address is in a register anyway, whatever the channels are.

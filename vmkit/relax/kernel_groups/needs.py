@@ -5,6 +5,7 @@ from __future__ import annotations
 import tvm
 from tvm import ir, tirx
 
+from ...kernels.builder import WRITTEN_OUT
 from ...values.kernel_needs import SUFFIX, TELL
 from ..rewrite import with_functions
 from .functions import NEEDS
@@ -19,5 +20,5 @@ def with_needs(kernels: tvm.IRModule) -> tvm.IRModule:
 
 
 def _telling(name: str, text: str) -> tirx.PrimFunc:
-    attrs = ir.make_node("ir.DictAttrs", global_symbol=name, **{"tirx.is_scheduled": True})
+    attrs = ir.make_node("ir.DictAttrs", global_symbol=name, **{WRITTEN_OUT: True, "tirx.is_scheduled": True})
     return tirx.PrimFunc([], tirx.Evaluate(tirx.call_packed(TELL, text)), attrs=attrs)

@@ -9,6 +9,7 @@ import numpy as np
 from tvm import relax, te, tirx
 
 from ...errors import TypeCheckError
+from ...values.host_memory import aligned_array
 from ..ir import dims
 from ..ir.types import Dim, TensorType, Type, type_text
 from .elementwise import EXACT, require_tensor
@@ -304,14 +305,17 @@ def _ordered(
     return combine
 
 
-def _by_numpy(
-    combine: Callable[[np.ndarray, np.ndarray], np.ndarray], kinds: str = "iuf"
-) -> Callable[[np.ndarray, np.ndarray], np.ndarray | None]:
-    """Return what a function of numpy gives for arrays of the kinds of data types in which it computes as kernels."""
+def _by_numpy(combine: np.ufunc, kinds: str = "iuf") -> Callable[[np.ndarray, np.ndarray], np.ndarray | None]:
+    """Return what a function of numpy gives for arrays of the kinds of data types in which it computes as kernels.
+
+    It is in memory that kernels can read, so that weights are not copied once more.
+    """
 
     def combined(a: np.ndarray, b: np.ndarray) -> np.ndarray | None:
+        if a.dtype.name not in EXACT or a.dtype.kind not in kinds:
+            return None
         with np.errstate(all="ignore"):
-            return combine(a, b) if a.dtype.name in EXACT and a.dtype.kind in kinds else None
+            return combine(a, b, out=aligned_array(np.broadcast_shapes(a.shape, b.shape), a.dtype))
 
     return combined
 
