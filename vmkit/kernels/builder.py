@@ -167,13 +167,20 @@ def in_register(value: Size) -> Size:
     return place[0]
 
 
-def fetch_ahead(element: tirx.Expr) -> None:
-    """Write a statement that has an element fetched to the second cache; beyond the end of a tensor that does nothing.
+def fetch_ahead(element: tirx.Expr, cache: int = 2) -> None:
+    """Write a statement that has an element fetched to a cache; beyond the end of a tensor that does nothing.
 
     Weights that come from memory would be waited for at every page, where the machine's own fetching ahead ends.
+
+    Parameters
+    ----------
+    element : expression
+        An element of a buffer.
+    cache : int
+        The first, for what is needed soon, or the second.
     """
-    address = tirx.address_of(element)
-    T.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *(tirx.IntImm("int32", n) for n in (0, 2, 1))))
+    address, how = tirx.address_of(element), (0, 4 - cache, 1)  # read, how near, data
+    T.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *(tirx.IntImm("int32", n) for n in how)))
 
 
 # -- vectors

@@ -14,6 +14,7 @@ from tvm import tirx
 
 from ..._dataclasses import dataclass
 from ...target.integer_unit import IntegerUnit
+from ...target.processor import CACHES
 from ..builder import (
     Size,
     T,
@@ -40,6 +41,7 @@ from .sizes import bound, divided, even_tile, least
 __all__ = ["IntegerProduct"]
 
 _SHORT = 128  # groups of a sum
+_FETCHED = CACHES.first // 2  # bytes of a tile that leave room for those of the next beside the weight
 _COPIED = 64  # numbers that are copied at once
 _MOST, _FEWER = 14, (10, 8, 4, 2, 1)  # positions that are summed up at once in vectors
 
@@ -76,6 +78,10 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
     def _vectors(self) -> int:
         """How many vectors the sums of a position are."""
         return self.window.block // self.unit.lanes
+
+    @property
+    def fetches_beside(self) -> bool:
+        return not self.has_tiles
 
     def keep(self, value: Size) -> Size:
         return in_register(as_expr(value))
@@ -226,11 +232,23 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         panel = in_register(place.block * prod(w.shape[1:]))
         groups = w.depth // self.unit.group
         again = self._again(plan, weight, panel) if w.extras else None
-        o = Operands(data, weight, place.start, plan.step, panel, w.block, w.runs, groups, plan.offset, again)
+        is_ahead = self._is_fetched_ahead(place.here, count)
+        o = Operands(data, weight, place.start, plan.step, panel, w.block, w.runs, groups, plan.offset, again, is_ahead)
         if self.unit.has_tiles and count >= TILE:
             emit_tiles(o, sums, count // TILE)
         else:
             emit_vectors(self.unit, o, sums, count)
+
+    def _is_fetched_ahead(self, here: Chunk, count: int) -> bool:
+        """Say whether the next tile's data are fetched while a tile is multiplied.
+
+        Each position of a tile is a stream of its own, and there are too many for the machine to foresee them all. Rows
+        that a window reads follow each other, and most were there for the positions of the row before.
+        """
+        of_tile = count * self.window.depth * (4 // self.unit.group)
+        has_next = not isinstance(here.positions, int) or here.positions > count
+        is_read_once = self.window.product.kernel == (1, 1) and count > 1
+        return is_read_once and has_next and self.unit.registers >= 32 and of_tile <= _FETCHED
 
     def _again(self, plan: IntegerPlan, weight: tirx.Buffer, panel: Size) -> Again:
         """Return the groups of a block that are there twice."""
