@@ -40,7 +40,6 @@ from .sizes import bound, divided, even_tile, least
 
 __all__ = ["IntegerProduct"]
 
-_SHORT = 128  # groups of a sum
 _FETCHED = CACHES.first // 2  # bytes of a tile that leave room for those of the next beside the weight
 _COPIED = 64  # numbers that are copied at once
 _MOST, _FEWER = 14, (10, 8, 4, 2, 1)  # positions that are summed up at once in vectors
@@ -197,12 +196,11 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         return Positions(begin, wanted, size - (wanted - begin))
 
     def keeps_sums(self, here: Chunk, sizes: list[int]) -> bool:
-        # To store the sums and load them again takes a few cycles of each vector, which sums of many products hide.
+        # To store the sums and load them again takes a few cycles of each vector.
         w = self.window
-        is_short = w.groups * w.encoding.depth <= _SHORT * self.unit.group
         is_whole = w.blocks == 1 or w.product.units % w.block == 0  # what asks for outputs does so once, not for each
         has_registers = self.unit.registers >= 32 and not (self.has_tiles or w.encoding.is_depthwise)
-        return is_short and is_whole and has_registers and len(sizes) == 1 and _is_multiple(here.positions, sizes[0])
+        return is_whole and has_registers and len(sizes) == 1 and _is_multiple(here.positions, sizes[0])
 
     def multiply(
         self,
