@@ -224,10 +224,10 @@ def fetched(channels: int, units: int, rows: int, unit: IntegerUnit, has_residua
 
 def test_data_of_the_next_positions_are_fetched_where_they_fit() -> None:
     unit = IntegerUnit(16, 4, 32)
-    assert fetched(256, 64, 140, unit) == 14  # one for each position of a tile
+    assert fetched(256, 64, 700, unit) == 14  # one for each position of a tile
     assert fetched(2048, 64, 112, unit) == 0  # no room in the nearest cache
-    assert fetched(256, 64, 14, unit) == 0  # there are no others
-    assert fetched(256, 64, 140, IntegerUnit(8, 4, 16)) == 0  # as many streams as the machine foresees
+    assert fetched(256, 64, 140, unit) == 0  # so few stay in the core's own cache
+    assert fetched(256, 64, 700, IntegerUnit(8, 4, 16)) == 0  # as many streams as the machine foresees
 
 
 def test_a_residual_is_fetched_while_sums_are_made() -> None:
