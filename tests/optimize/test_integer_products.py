@@ -81,6 +81,20 @@ def test_pairs_are_added_where_few_weights_are_too_large_for_it() -> None:
         assert [str(call.attrs.encoding) for call in calls] == [encoding]
 
 
+def test_a_zero_point_that_becomes_none_in_uint8_is_not_subtracted() -> None:
+    unit = integer_unit(canonical_target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").primary)
+    weight = integers(32, 64, dtype="int8")
+    for zero, subtracted in ((-128, 0), (-127, 1)):
+        x = relay.var("x", shape=(4, 64), dtype="int8")
+        product = relay.nn.dense(of_difference(x, zero), relay.const(weight.astype("int32")))
+        function = relay.Function([x], product)
+        found = names(optimize.IntegerProducts(unit)(infer_module(tvm.IRModule({"main": function}))))
+        assert found.count("subtract") == subtracted and "nn.contrib_packed_product" in found
+        data = integers(4, 64, dtype="int8")
+        expected = (data.astype("int64") - zero) @ weight.T.astype("int64")
+        np.testing.assert_array_equal(run(function, "native", data).numpy(), expected)
+
+
 def test_floats_are_taken_where_they_are_exact_and_sums_cut_where_they_are_not() -> None:
     short, long = integers(6, 64, dtype="int8"), np.full((6, 1200), -128, "int8")
     a, b = relay.var("a", shape=(relay.Any(), 64), dtype="uint8"), relay.var("b", shape=(2, 1200), dtype="uint8")

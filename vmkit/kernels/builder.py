@@ -167,14 +167,21 @@ def in_register(value: Size) -> Size:
     return place[0]
 
 
-def fetch_ahead(element: tirx.Expr, to_write: bool = False) -> None:
-    """Write a statement that has an element fetched to the second cache; beyond the end of a tensor that does nothing.
+def fetch_ahead(element: tirx.Expr, cache: int = 2, to_write: bool = False) -> None:
+    """Write a statement that has an element fetched to a cache; beyond the end of a tensor that does nothing.
 
-    Weights that come from memory would be waited for at every page, where the machine's own fetching ahead ends. What
-    is soon written is fetched to the first cache, as this core's own.
+    Weights that come from memory would be waited for at every page, where the machine's own fetching ahead ends.
+
+    Parameters
+    ----------
+    element : expression
+        An element of a buffer.
+    cache : int
+        The first, for what is needed soon, or the second.
+    to_write : bool
+        Whether it is fetched as this core's own.
     """
-    address = tirx.address_of(element)
-    how = (1, 3, 1) if to_write else (0, 2, 1)
+    address, how = tirx.address_of(element), (int(to_write), 4 - cache, 1)  # how near is 3 for the first; data
     T.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *(tirx.IntImm("int32", n) for n in how)))
 
 

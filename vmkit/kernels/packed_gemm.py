@@ -244,7 +244,7 @@ class _Tile:
         for r, place in enumerate(self.rows.places):
             for at in range(0, self.width, LINE):
                 fetch_ahead(self.buffers["residual"][self.rows.first + (self.plan.rows + r), channel + at])
-                fetch_ahead(self.buffers["out"][place, channel + at], to_write=True)
+                fetch_ahead(self.buffers["out"][place, channel + at], cache=1, to_write=True)
 
     def _store(self, total: tirx.Expr, row: tirx.Expr, channel: tirx.Expr, parts: Sequence[tuple[int, int]]) -> None:
         """Write what becomes of a vector of sums: all of it, or the parts of it that are of the result."""

@@ -227,5 +227,6 @@ def stored_as(data: Difference, dtype: str) -> tuple[Expr, Expr | None]:
     if zero is None:
         return build("cast", wide, dtype=dtype), shift
     if isinstance(zero, Constant):
-        return build("cast", wide, dtype=dtype), const(zero.data.numpy() + np.int32(by))
+        shifted = zero.data.numpy() + np.int32(by)
+        return build("cast", wide, dtype=dtype), const(shifted) if shifted.any() else None
     return build("cast", wide, dtype=dtype), build("add", zero, shift)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,10 @@ from vmkit import relay
 from vmkit.errors import TypeCheckError
 from vmkit.kernels import builder
 from vmkit.kernels.packed_product.encodings import weight_from_json, weight_to_json
+from vmkit.kernels.packed_product.integer_loops import IntegerProduct
 from vmkit.kernels.packed_product.integer_plan import IntegerPlan
 from vmkit.kernels.packed_product.integers import INTEGERS, IntegerGroups, integers_of
+from vmkit.kernels.packed_product.loops import Finish, Row
 from vmkit.kernels.packed_product.shape import ProductShape
 from vmkit.kernels.packed_product.weight import PackedWeight
 from vmkit.relay.ir import post_order
@@ -197,6 +200,39 @@ def test_cores_take_rows_of_their_own_where_there_is_more_data_than_weights(
     assert plan.is_over_chunks is (rows is not None)
     if rows is not None:
         assert plan.rows_at_once == rows
+
+
+def fetched(channels: int, units: int, rows: int, unit: IntegerUnit, has_residual: bool = False) -> int:
+    """Return how many places a dense layer fetches to the nearest cache before it reads what is there."""
+    window = PackedWeight(ProductShape(channels, units), integers_of(unit))
+    with builder.kernel() as made:
+        buffers = [(rows, channels), window.shape, (rows, units)]
+        data, weight, residual = (
+            builder.T.alloc_buffer(shape, dtype)
+            for shape, dtype in zip(buffers, ("uint8", "int8", "int8"), strict=True)
+        )
+
+        def write(row: Row) -> None:
+            with builder.T.vectorized(row.lanes) as lane:
+                builder.T.buffer_store(residual, row.sums(lane).astype("int8"), [*row.index, row.first + lane])
+
+        finish = Finish(write, [residual] if has_residual else [])
+        shape = [builder.integer(rows), builder.integer(units)]
+        IntegerProduct(window, data, weight, shape, unit, None).emit(finish)
+    return len(re.findall(r"llvm\.prefetch.*, 0, 3, 1\)", made.get().script()))
+
+
+def test_data_of_the_next_positions_are_fetched_where_they_fit() -> None:
+    unit = IntegerUnit(16, 4, 32)
+    assert fetched(256, 64, 700, unit) == 14  # one for each position of a tile
+    assert fetched(2048, 64, 112, unit) == 0  # no room in the nearest cache
+    assert fetched(256, 64, 140, unit) == 0  # so few stay in the core's own cache
+    assert fetched(256, 64, 700, IntegerUnit(8, 4, 16)) == 0  # as many streams as the machine foresees
+
+
+def test_a_residual_is_fetched_while_sums_are_made() -> None:
+    assert fetched(2048, 64, 112, IntegerUnit(16, 4, 32), has_residual=True) == 1  # in a loop over positions
+    assert fetched(64, 64, 140, IntegerUnit(8, 4, 16), has_residual=True) == 1
 
 
 @pytest.mark.parametrize("name", TARGETS)

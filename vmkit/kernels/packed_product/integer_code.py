@@ -8,7 +8,20 @@ from tvm import tirx
 
 from ..._dataclasses import dataclass
 from ...target.integer_unit import IntegerUnit
-from ..builder import Size, T, add_to, broadcast, in_register, integer, loop, ramp, register, reinterpreted, splat
+from ..builder import (
+    Size,
+    T,
+    add_to,
+    broadcast,
+    fetch_ahead,
+    in_register,
+    integer,
+    loop,
+    ramp,
+    register,
+    reinterpreted,
+    splat,
+)
 from .amx import clear_tiles, dot_tiles, load_tile, store_tile
 from .shape import BLOCK, TILE
 
@@ -57,6 +70,8 @@ class Operands:
         Takes a row and a column, and returns how far from a position's place the run begins.
     again : Again or None
         What is multiplied once more.
+    is_ahead : bool
+        Whether the data of as many positions behind these are fetched meanwhile.
     """
 
     data: tirx.Buffer
@@ -69,6 +84,7 @@ class Operands:
     groups: int
     offset: Callable[[Size, Size], Size]
     again: Again | None = None
+    is_ahead: bool = False
 
 
 def emit_vectors(unit: IntegerUnit, o: Operands, sums: tirx.Buffer, rows: int) -> None:
@@ -87,6 +103,9 @@ def emit_vectors(unit: IntegerUnit, o: Operands, sums: tirx.Buffer, rows: int) -
                 group = in_register(outer * per_step + inner)
                 places = begin + group * unit.group, panel + group * (o.block * unit.group)
                 _multiply(unit, o, places, totals[inner % chains])
+                # A line of a position serves several steps; each of these fetches those of some positions.
+                for position in range(inner, rows if o.is_ahead else 0, per_step):
+                    fetch_ahead(o.data[begin + outer * (per_step * unit.group) + (rows + position) * o.step], cache=1)
     if o.again is not None:
         with loop(o.again.count) as number:
             offset, weights = o.again.group(number)

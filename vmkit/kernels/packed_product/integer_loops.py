@@ -14,6 +14,7 @@ from tvm import tirx
 
 from ..._dataclasses import dataclass
 from ...target.integer_unit import IntegerUnit
+from ...target.processor import CACHES
 from ..builder import (
     Size,
     T,
@@ -39,7 +40,8 @@ from .sizes import bound, divided, even_tile, least
 
 __all__ = ["IntegerProduct"]
 
-_SHORT = 128  # groups of a sum
+_FETCHED = CACHES.first // 2  # bytes of a tile that leave room for those of the next beside the weight
+_KEPT = CACHES.second // 8  # bytes of data that are read from a core's own cache again
 _COPIED = 64  # numbers that are copied at once
 _MOST, _FEWER = 14, (10, 8, 4, 2, 1)  # positions that are summed up at once in vectors
 
@@ -76,6 +78,10 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
     def _vectors(self) -> int:
         """How many vectors the sums of a position are."""
         return self.window.block // self.unit.lanes
+
+    @property
+    def fetches_beside(self) -> bool:
+        return not self.has_tiles
 
     def keep(self, value: Size) -> Size:
         return in_register(as_expr(value))
@@ -191,12 +197,11 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         return Positions(begin, wanted, size - (wanted - begin))
 
     def keeps_sums(self, here: Chunk, sizes: list[int]) -> bool:
-        # To store the sums and load them again takes a few cycles of each vector, which sums of many products hide.
+        # To store the sums and load them again takes a few cycles of each vector.
         w = self.window
-        is_short = w.groups * w.encoding.depth <= _SHORT * self.unit.group
         is_whole = w.blocks == 1 or w.product.units % w.block == 0  # what asks for outputs does so once, not for each
         has_registers = self.unit.registers >= 32 and not (self.has_tiles or w.encoding.is_depthwise)
-        return is_short and is_whole and has_registers and len(sizes) == 1 and _is_multiple(here.positions, sizes[0])
+        return is_whole and has_registers and len(sizes) == 1 and _is_multiple(here.positions, sizes[0])
 
     def multiply(
         self,
@@ -226,11 +231,26 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         panel = in_register(place.block * prod(w.shape[1:]))
         groups = w.depth // self.unit.group
         again = self._again(plan, weight, panel) if w.extras else None
-        o = Operands(data, weight, place.start, plan.step, panel, w.block, w.runs, groups, plan.offset, again)
+        is_ahead = self._is_fetched_ahead(plan, place.here, count)
+        o = Operands(data, weight, place.start, plan.step, panel, w.block, w.runs, groups, plan.offset, again, is_ahead)
         if self.unit.has_tiles and count >= TILE:
             emit_tiles(o, sums, count // TILE)
         else:
             emit_vectors(self.unit, o, sums, count)
+
+    def _is_fetched_ahead(self, plan: IntegerPlan, here: Chunk, count: int) -> bool:
+        """Say whether the next tile's data are fetched while a tile is multiplied.
+
+        Each position of a tile is a stream of its own, and there are too many for the machine to foresee them all. Rows
+        that a window reads follow each other, and most were there for the positions of the row before. Few data stay
+        in a core's own cache while they go by all blocks, and would drive weights out of the nearest one.
+        """
+        axes, bytes_of_position = plan.axes, self.window.depth * (4 // self.unit.group)
+        sizes = (axes.images, axes.rows_of_data, axes.columns_of_data)
+        is_small = all(isinstance(size, int) for size in sizes) and prod(sizes) * bytes_of_position <= _KEPT
+        has_next = not isinstance(here.positions, int) or here.positions > count
+        is_read_once = self.window.product.kernel == (1, 1) and count > 1 and not is_small
+        return is_read_once and has_next and self.unit.registers >= 32 and count * bytes_of_position <= _FETCHED
 
     def _again(self, plan: IntegerPlan, weight: tirx.Buffer, panel: Size) -> Again:
         """Return the groups of a block that are there twice."""

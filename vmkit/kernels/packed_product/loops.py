@@ -14,7 +14,9 @@ from typing import Generic, TypeVar
 from tvm import tirx
 
 from ..._dataclasses import dataclass
-from ..builder import Size, T, in_parallel, integer, loop, when
+from ...target.processor import CACHES
+from ...values.element_types import element_bytes
+from ..builder import Size, T, fetch_ahead, in_parallel, integer, loop, when
 from .amx import ask_permission, release
 from .plan import Chunk, Plan
 from .shape import TILE
@@ -52,8 +54,20 @@ class Row:
     sums: Callable[[tirx.Expr], tirx.Expr]
 
 
-Finish = Callable[[Row], None]
-"""Writes what becomes of a row of sums."""
+@dataclass(frozen=True)
+class Finish:
+    """What becomes of sums.
+
+    Attributes
+    ----------
+    write : callable
+        Writes what becomes of a row of sums.
+    beside : sequence of buffer
+        Of the result's shape, whose elements at the places of the sums are read for that.
+    """
+
+    write: Callable[[Row], None]
+    beside: Sequence[tirx.Buffer] = ()
 
 
 @dataclass(frozen=True)
@@ -153,6 +167,11 @@ class PackedProduct(ABC, Generic[P]):
     ) -> None:
         """Write the sums of some positions and a block of outputs, a row of a block for each position."""
 
+    @property
+    def fetches_beside(self) -> bool:
+        """Whether what is read beside sums is fetched while they are summed up."""
+        return False
+
     def keeps_sums(self, here: Chunk, sizes: list[int]) -> bool:
         """Say whether sums stay in registers until each of their positions is finished."""
         return False
@@ -160,7 +179,7 @@ class PackedProduct(ABC, Generic[P]):
     # -- the loops
 
     def emit(self, finish: Finish) -> None:
-        """Write the loops into the builder at hand; `finish` writes what becomes of a row of sums."""
+        """Write the loops into the builder at hand; `finish` says what becomes of a row of sums."""
         plan = self.plan()
         if self.has_tiles:
             ask_permission()
@@ -201,12 +220,23 @@ class PackedProduct(ABC, Generic[P]):
                 group, positions = self.keep(group), self.positions(here, tile, size)
                 start = self.keep(plan.start(here, group) + positions.begin * plan.step)
                 place = Place(here, positions, start, block)
+                if self.fetches_beside:
+                    self._fetch_beside(plan, place, group, finish.beside)
                 self.multiply(plan, of_task, place, (sizes, size), sums)
                 rows = T.unroll(sizes[0]) if self.keeps_sums(here, sizes) else loop(positions.count)
                 with rows as row:
                     self._finish_position(plan, place, group, row, sums, finish)
             if self.has_tiles:
                 release()
+
+    def _fetch_beside(self, plan: P, place: Place, group: Size, beside: Sequence[tirx.Buffer]) -> None:
+        """Have fetched what is read beside some sums: rows of it are far apart, too many streams to be foreseen."""
+        for buffer in beside:
+            line = CACHES.line // element_bytes(str(buffer.dtype))
+            with loop(place.positions.count) as row:
+                index, _ = plan.position(place.here, group, place.positions.wanted + row)
+                for first in range(0, self.window.block, line):
+                    fetch_ahead(buffer[[*index, place.block * self.window.block + first]], cache=1)
 
     def _quotient(self, value: Size, by: Size) -> Size:
         """Return a quotient rounded up."""
@@ -232,7 +262,7 @@ class PackedProduct(ABC, Generic[P]):
                 first = place.block * width + half * TILE
 
                 def finish_half(lanes: int, half: int = half, first: Size = first) -> None:
-                    finish(Row(index, first, lanes, self.half_row(sums, of_sums, half)))
+                    finish.write(Row(index, first, lanes, self.half_row(sums, of_sums, half)))
 
                 if units % width == 0:
                     finish_half(TILE)

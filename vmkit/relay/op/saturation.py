@@ -118,10 +118,16 @@ def nearest(number: tirx.Expr, zero: tirx.Expr, low: int, high: int) -> tirx.Exp
     """Return a number rounded, plus a zero point: limited before, so that what is too large is an integer as well.
 
     Where float32 has no fractions, an addition rounds, halves to even, and the lowest bits are the integer: one
-    instruction where rounding and converting take two.
+    instruction where rounding and converting take two. Larger numbers have larger bits, and what is no number has
+    bits that are larger still, if they are taken for unsigned: so that the integers of an unsigned type are limited
+    above where they are made narrow, which processors have one instruction for.
     """
-    bits = tirx.reinterpret("int32", _within(number, zero, low, high) + tirx.const(_WHOLE, "float32"))
-    return (bits + (zero.astype("int32") - tirx.const(_BITS_OF_WHOLE, "int32"))).astype(zero.ty.dtype)
+    within = tirx.max(_bound(low, zero), number) if low == 0 else _within(number, zero, low, high)
+    bits = tirx.reinterpret("int32", within + tirx.const(_WHOLE, "float32"))
+    whole = bits + (zero.astype("int32") - tirx.const(_BITS_OF_WHOLE, "int32"))
+    if low == 0:
+        whole = tirx.min(whole.astype("uint32"), tirx.const(high, "uint32"))
+    return whole.astype(zero.ty.dtype)
 
 
 def _rounded(number: tirx.Expr, zero: tirx.Expr, low: int, high: int) -> tirx.Expr:
@@ -131,6 +137,9 @@ def _rounded(number: tirx.Expr, zero: tirx.Expr, low: int, high: int) -> tirx.Ex
 
 def _within(number: tirx.Expr, zero: tirx.Expr, low: int, high: int) -> tirx.Expr:
     """Return a number limited to a range about a zero point, whose ends are integers."""
-    offset = zero.astype("float32")
-    least, most = (tirx.const(float(bound), "float32") - offset for bound in (low, high))
-    return tirx.max(tirx.min(number, most), least)
+    return tirx.max(tirx.min(number, _bound(high, zero)), _bound(low, zero))
+
+
+def _bound(bound: int, zero: tirx.Expr) -> tirx.Expr:
+    """Return an end of a range as a number before the zero point is added."""
+    return tirx.const(float(bound), "float32") - zero.astype("float32")

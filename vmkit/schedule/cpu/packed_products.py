@@ -17,9 +17,10 @@ from ..._tvm import unchecked_schedule
 from ...kernels.builder import T, integer, kernel, local
 from ...kernels.packed_product.bfloat16_parts import BFLOAT16_PARTS
 from ...kernels.packed_product.encodings import MARK, weight_from_json
-from ...kernels.packed_product.loops import PackedProduct, Row
+from ...kernels.packed_product.loops import Finish, PackedProduct, Row
 from ...kernels.packed_product.shape import BLOCK, ProductShape
 from ...kernels.packed_product.weight import PackedWeight
+from ..expressions import loads_in
 from ..inlining import inline_rows
 from .stages import block_of, is_chain, is_in, nests_of, value_of, with_nests
 
@@ -117,8 +118,21 @@ def _loops(written: PackedProduct[Any], blocks: Sequence[s_tir.SBlock], inner: S
                     T.buffer_store(buffer, value, at)
 
     with kernel() as builder:
-        written.emit(finish)
+        written.emit(Finish(finish, _beside(stages, made)))
     return builder.get().body
+
+
+def _beside(stages: Sequence[s_tir.SBlock], made: Sequence[tirx.Buffer]) -> list[tirx.Buffer]:
+    """Return the tensors whose elements stages read at their own places, but for those that the kernel makes."""
+    found: list[tirx.Buffer] = []
+    for stage in stages:
+        places = [v.var for v in stage.iter_vars]
+        for load in loads_in(stage.body.value):
+            is_there = len(load.indices) == len(places)
+            is_there = is_there and all(i.same_as(v) for i, v in zip(load.indices, places, strict=True))
+            if is_there and not is_in(load.source, [*made, *found]):
+                found.append(load.source)
+    return found
 
 
 def _reader(buffer: tirx.Buffer) -> Callable[[tirx.Expr], tirx.Expr]:
