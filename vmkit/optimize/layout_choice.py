@@ -22,7 +22,8 @@ from ..target.processor import Processor
 __all__ = ["ConvSizes", "channels_first"]
 
 _CONVOLUTIONS = {"nn.conv1d": ("NCW", "OIW"), "nn.conv2d": ("NCHW", "OIHW"), "nn.conv3d": ("NCDHW", "OIDHW")}
-_BESIDE = ("nn.bias_add",)  # what becomes of it works in any order as fast, as do operators of single elements
+# What becomes of these works in any order as fast, as do operators of single elements.
+_BESIDE = ("nn.bias_add", "nn.depth_to_space")
 _WORTH, _CLEARLY = 0.9, 0.75  # of the time with channels last, where turning round is much of that and where it is not
 _WORTH_ALONE = 1.12  # of one over whole lines between tensors of others' order: no time of it is made too short
 _USUAL = 28  # a size that is known at run time only
