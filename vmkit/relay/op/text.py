@@ -1,8 +1,9 @@
 """Operators on strings: constants, and what functions in Python compute when the program runs.
 
-A tensor of strings holds digests (see :mod:`vmkit.values.texts`), on which equality and everything that only moves
+A tensor of strings holds numbers (see :mod:`vmkit.values.text_tables`), on which equality and all that only moves
 elements work as on other tensors. What looks into texts or makes new ones calls a function of
-:mod:`vmkit.values.text_functions`.
+:mod:`vmkit.values.text_functions`. What a program does with strings tells which numbers these may be:
+:mod:`vmkit.relay.lower.text_numbering`.
 """
 
 from __future__ import annotations
