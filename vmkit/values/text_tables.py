@@ -10,8 +10,9 @@ What a number may be is told by what the program does with it, its *numbering*:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import count, islice, repeat
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,16 @@ class ProgramTexts:
         # Numbers that are the digest of no constant.
         taken = {value // _NUMBERS for value in self.texts}
         first = next(block for block in count(1) if block not in taken) * _NUMBERS
-        self.numbers: Iterator[int] | None = None if numbering == "digests" else iter(range(first, first + _NUMBERS))
-        self.unknown = first
+        self.has_digests_alone = numbering == "digests"
+        self.unknown = self._next = first
+        self._lock = Lock()
+
+    def take(self, count: int) -> range:
+        """Return so many numbers that stand for no text yet, in this call or another."""
+        with self._lock:
+            first = self._next
+            self._next += count
+        return range(first, first + count)
 
     def __len__(self) -> int:
         """Return how many texts there are, the empty one not counted."""
@@ -123,7 +132,7 @@ class Texts:
         new = texts.difference(program.digests)
         known = texts.difference(new) if len(new) < len(texts) else ()
         self._digests.update(zip(known, map(program.digests.__getitem__, known), strict=True))
-        if program.numbers is None:
+        if program.has_digests_alone:
             for text in new:
                 self._digests[text] = self._digested(text)
             return
@@ -131,11 +140,11 @@ class Texts:
         if room > 0:
             words = [*islice((text for text in new if len(text) <= LONGEST_WORD), room)]
             new.difference_update(words)
-            for text, number in zip(words, program.numbers):  # noqa: B905 - it ends with the words
+            for text, number in zip(words, program.take(len(words)), strict=True):
                 # Other threads may enter the same word: all take the number that came first.
                 program.texts[number] = text
                 self._digests[text] = program.digests.setdefault(text, number)
-        numbers = [*islice(program.numbers, len(new))]
+        numbers = program.take(len(new))
         self._digests.update(zip(new, numbers, strict=True))
         self._texts.update(zip(numbers, new, strict=True))
 
