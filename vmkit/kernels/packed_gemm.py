@@ -253,19 +253,10 @@ class _Tile:
         image: PackedGemmImage,
     ) -> None:
         down, across = w.runs
-        reach = _Reach.of(w, self.rows, image) if any(w.zeros) else None
-
-        def add(y: tirx.Expr, x: tirx.Expr) -> None:
+        with loop(down) as y, loop(across) as x:
             run, offset = y * across + x, in_register(w.offset(y, x, image))
             weight = in_register(begin + run * (w.run * self.shape.block))
             self._sum(total, [row + offset for row in rows], weight, run)
-
-        with loop(down) as y, loop(across) as x:
-            if reach is None:
-                add(y, x)
-            else:
-                with T.If(reach.has_data(y, x)), T.Then():
-                    add(y, x)
 
     def _sum(
         self,
@@ -291,49 +282,6 @@ class _Tile:
                     x = T.Bind(broadcast(self.buffers["data"][rows[r] + k], s.lanes))
                     for v in vectors:
                         add_to(total[r][v], x * columns[v])
-
-
-@dataclass(frozen=True)
-class _Reach:
-    """The first and the last line, and column, where windows of a tile begin; all of the data where they are apart."""
-
-    window: PackedGemmWindow
-    image: PackedGemmImage
-    lines: tuple[tirx.Expr, tirx.Expr]
-    columns: tuple[tirx.Expr, tirx.Expr]
-
-    @staticmethod
-    def of(window: PackedGemmWindow, rows: _Rows, image: PackedGemmImage) -> _Reach:
-        one, other = (window.place(place, image) for place in (rows.first, rows.places[-1]))
-        is_image = one[0].equal(other[0])
-        is_line = tirx.And(is_image, one[1].equal(other[1]))
-        return _Reach(
-            window,
-            image,
-            _range(is_image, one[1], other[1], image.down, window.strides[0]),
-            _range(is_line, one[2], other[2], image.across, window.strides[1]),
-        )
-
-    def has_data(self, y: tirx.Expr, x: tirx.Expr) -> tirx.Expr:
-        """Return whether a part of some of the windows is where the data may be something else than zeros."""
-        w, (above, left, below, right) = self.window, self.window.zeros
-        found = _meets(self.lines, y * w.dilation[0], above, self.image.height - below)
-        if w.runs[1] == 1:  # the part is of whole lines of windows
-            return found
-        return tirx.And(found, _meets(self.columns, x * w.dilation[1], left, self.image.width - right))
-
-
-def _range(
-    is_known: tirx.Expr, first: tirx.Expr, last: tirx.Expr, count: tirx.Expr, stride: int
-) -> tuple[tirx.Expr, tirx.Expr]:
-    """Return where the first and the last window of some begin along an axis."""
-    low = in_register(tirx.Select(is_known, first, integer(0)) * stride)
-    return low, in_register(tirx.Select(is_known, last, count - 1) * stride)
-
-
-def _meets(begins: tuple[tirx.Expr, tirx.Expr], offset: tirx.Expr, first: int, end: tirx.Expr) -> tirx.Expr:
-    """Return whether places from one to another, moved by an offset, may be between the first one and the end."""
-    return tirx.And(begins[1] + offset >= first, begins[0] + offset < end)
 
 
 def _begins(window: PackedGemmWindow, rows: _Rows, image: PackedGemmImage) -> list[tirx.Expr]:

@@ -47,9 +47,6 @@ class PackedGemmWindow:
         Of the data.
     size, strides, dilation : tuple of int
         Of windows, along the height and the width.
-    zeros : tuple of int
-        Lines of the data above and below, and columns left and right, in the order above, left, below, right, that
-        are known to be zeros: a tile leaves out the parts of its windows that are there as a whole.
     """
 
     height: int | None
@@ -58,7 +55,6 @@ class PackedGemmWindow:
     size: tuple[int, int]
     strides: tuple[int, int]
     dilation: tuple[int, int]
-    zeros: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     @property
     def runs(self) -> tuple[int, int]:
@@ -72,19 +68,15 @@ class PackedGemmWindow:
 
     def begin(self, row: tirx.Expr, image: PackedGemmImage) -> tirx.Expr:
         """Return where the window of a row begins."""
-        return self.at(self.place(row, image), image)
+        line = tirx.truncdiv(row, image.across)
+        of_batch = tirx.truncdiv(line, image.down)
+        return self.at((of_batch, line - of_batch * image.down, row - line * image.across), image)
 
     def at(self, place: tuple[tirx.Expr, tirx.Expr, tirx.Expr], image: PackedGemmImage) -> tirx.Expr:
         """Return where the window at a place begins: one of the batch, down and across."""
         of_batch, y, x = place
         line = of_batch * image.height + y * self.strides[0]
         return (line * image.width + x * self.strides[1]) * self.channels
-
-    def place(self, row: tirx.Expr, image: PackedGemmImage) -> tuple[tirx.Expr, tirx.Expr, tirx.Expr]:
-        """Return where the window of a row is: one of the batch, down and across."""
-        line = tirx.truncdiv(row, image.across)
-        of_batch = tirx.truncdiv(line, image.down)
-        return of_batch, line - of_batch * image.down, row - line * image.across
 
     def offset(self, down: tirx.Expr, across: tirx.Expr, image: PackedGemmImage) -> tirx.Expr:
         """Return how far after a window's begin one of those parts begins."""

@@ -8,7 +8,6 @@ from ..kernels.packed_gemm_plan import block_of
 from ..relay.ir import Expr
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from ..values.host_memory import as_array
 from .conv_layers import ConvLayer, Make, rewrite_layers
 from .ops.packed_gemm import SHORTEST
 
@@ -55,8 +54,6 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int, shares_kernels: bool) 
     def make(data: Expr, added: list[Expr]) -> Expr:
         if any(layer.padding):
             top, left, bottom, right = layer.padding
-            if _leaves_out_zeros(layer):
-                window["zeros"] = list(layer.padding)
             data = build("nn.pad", data, ((0, 0), (top, bottom), (left, right), (0, 0)))
         return build(
             "nn.contrib_packed_gemm",
@@ -86,15 +83,6 @@ def _packed(layer: ConvLayer, inner: int, block: int) -> Expr:
     rows = np.pad(layer.weight("HWIO").reshape(inner, units), ((0, 0), (0, left)))
     weight = rows.reshape(inner, -1, block).transpose(1, 0, 2)
     return layer.shared.const(np.ascontiguousarray(weight))
-
-
-def _leaves_out_zeros(layer: ConvLayer) -> bool:
-    """Say whether parts of windows that are in the padding are left out.
-
-    Those of elements next to each other are there for few tiles. Zeros times infinity are no number.
-    """
-    is_apart = any(n > 1 for n in layer.dilation)
-    return is_apart and bool(np.isfinite(as_array(layer.conv.args[1].data)).all())
 
 
 def _is_worth_windows(layer: ConvLayer, lanes: int) -> bool:

@@ -35,9 +35,8 @@ class PackedGemmAttrs(Attrs):
 
     lanes is how many float32 a vector has, registers how many vectors there are; a_min and a_max are what results are
     raised and lowered to; units is how many output channels there are. Of a convolution by more than 1x1, or with
-    strides, kernel_size, strides and dilation are the window; otherwise kernel_size is empty. zeros says how
-    many lines and columns of the data are zeros, above, left, below and right, which need not be multiplied. is_shared
-    asks for a kernel that calls of other sizes share.
+    strides, kernel_size, strides and dilation are the window; otherwise kernel_size is empty. is_shared asks for a
+    kernel that calls of other sizes share.
     """
 
     lanes: Int = 16
@@ -49,7 +48,6 @@ class PackedGemmAttrs(Attrs):
     kernel_size: Ints = ()
     strides: Ints = (1, 1)
     dilation: Ints = (1, 1)
-    zeros: Ints = (0, 0, 0, 0)
     is_shared: Bool = False
 
 
@@ -108,8 +106,7 @@ class PackedGemm:
         window = None
         if attrs.kernel_size:
             require_fits(context, have[1:3], [0] * 4, _reach(attrs))
-            fields = attrs.kernel_size, attrs.strides, attrs.dilation, attrs.zeros
-            sizes = (tuple(int(v) for v in each) for each in fields)
+            sizes = (tuple(int(v) for v in each) for each in (attrs.kernel_size, attrs.strides, attrs.dilation))
             height, width = (d if isinstance(d, int) else None for d in have[1:3])
             window = PackedGemmWindow(height, width, channels, *sizes)  # type: ignore[arg-type]
         what = PackedGemmShape(
