@@ -57,7 +57,7 @@ def test_unknown_facts_are_an_error() -> None:
         BuildInfo.from_json({"checks": {}, "recursiv": True, "alignment": None})
     assert str(caught.value) == (
         "unknown facts about the build: 'recursiv', expected some of checks, kernels, alignment, texts, "
-        "kernel_groups, runtimes, recursive, stack_bytes, model, devices, graph"
+        "text_numbers, kernel_groups, runtimes, recursive, stack_bytes, model, devices, graph"
     )
 
 

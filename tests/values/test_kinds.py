@@ -26,7 +26,7 @@ from vmkit.values.kinds import (
     UnrankedSpec,
 )
 from vmkit.values.signature import Signature
-from vmkit.values.texts import Texts, open_call
+from vmkit.values.texts import ProgramTexts, open_call
 
 CPU = tvm.cpu()
 PAIR = TensorSpec("", "float32", (2,))
@@ -142,7 +142,7 @@ def test_dicts_come_back_in_the_order_of_their_keys() -> None:
     assert there_and_back(MapSpec("x", "int64", "float32"), {}) == {}
     rows = [{2: 1, 1: 3}, {1: 4, 2: 5}]
     assert there_and_back(MapSpec("x", "int8", "int8", is_list=True), rows) == rows
-    with open_call(Texts()):
+    with open_call(ProgramTexts([])):
         assert there_and_back(MapSpec("x", "string", "string"), {"b": "x", "a": ""}) == {"a": "", "b": "x"}
     several = [{1: 2.0}, {3: 4.0, 5: 6.0}]
     assert there_and_back(SequenceSpec("x", MapSpec("", "int64", "float64")), several) == several
@@ -160,7 +160,7 @@ def test_a_tuple_is_taken_apart_by_its_fields() -> None:
 
 def test_strings_come_back_as_texts() -> None:
     spec = TensorSpec("x", "string", (2,))
-    with open_call(Texts()):
+    with open_call(ProgramTexts([])):
         back = spec.from_runtime(to_runtime(spec.stage(["a", "b"], "x", {}), CPU))
     assert isinstance(back, StringTensor)
     assert to_numpy(back).tolist() == ["a", "b"]

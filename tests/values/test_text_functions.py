@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
-from vmkit.values.text_functions import normalize, split, tokenize
+from vmkit.values.text_functions import TextArray, normalize, split, tokenize
 
 
 @pytest.mark.parametrize(
@@ -21,25 +20,26 @@ from vmkit.values.text_functions import normalize, split, tokenize
 )
 def test_every_character_stays_one(case: str, text: str, expected: str) -> None:
     options = {"case": case, "stopwords": [], "sensitive": True}
-    assert normalize(options, np.array([text], object)).tolist() == [expected]
+    assert normalize(options)(TextArray([text], (1,))).texts == [expected]
 
 
 def test_rows_of_parts_are_filled_up() -> None:
-    parts, counts = split({"delimiter": "", "maxsplit": -1}, np.array([["a b", ""], ["c", "d  e f"]], object))
-    assert parts.tolist() == [[["a", "b", ""], ["", "", ""]], [["c", "", ""], ["d", "e", "f"]]]
+    made = split({"delimiter": "", "maxsplit": -1})
+    parts, counts = made(TextArray(["a b", "", "c", "d  e f"], (2, 2)))
+    assert parts == (["a", "b", "", "", "", "", "c", "", "", "d", "e", "f"], (2, 2, 3))
     assert counts.tolist() == [[2, 0], [1, 3]] and counts.dtype == "int64"
-    for none in (np.empty(0, object), np.array(["", ""], object)):
-        parts, counts = split({"delimiter": "", "maxsplit": -1}, none)
-        assert parts.shape == (none.size, 0) and counts.tolist() == [0] * none.size
+    for none in ([], ["", ""]):
+        parts, counts = made(TextArray(none, (len(none),)))
+        assert parts == ([], (len(none), 0)) and counts.tolist() == [0] * len(none)
 
 
 @pytest.mark.parametrize(("marked", "width"), [(False, 2), (True, 4)])
 def test_tokens_are_filled_up_and_none_of_marks_alone(marked: bool, width: int) -> None:
     options = {"expression": "[a-z]+", "separators": [], "least": 1, "marked": marked, "padding": "#"}
-    tokens = tokenize(options, np.array(["a1b", "1", "c"], object))
-    assert tokens.shape == (3, width)
+    made = tokenize(options)
     around = (["\x02"], ["\x03"]) if marked else ([], [])
     rows = [[*around[0], *found, *around[1]] for found in (["a", "b"], [], ["c"])]
-    assert tokens.tolist() == [row + ["#"] * (width - len(row)) for row in rows]
-    assert tokenize(options, np.array(["1", ""], object)).shape == (2, 0)
-    assert tokenize(options, np.empty((0,), object)).shape == (0, 0)
+    expected = [text for row in rows for text in row + ["#"] * (width - len(row))]
+    assert made(TextArray(["a1b", "1", "c"], (3,))) == (expected, (3, width))
+    assert made(TextArray(["1", ""], (2,))) == ([], (2, 0))
+    assert made(TextArray([], (0,))) == ([], (0, 0))

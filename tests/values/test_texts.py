@@ -18,8 +18,8 @@ from tests.places import TOP
 from vmkit import relay
 from vmkit.errors import InputError, VMError
 from vmkit.relay.op import build
-from vmkit.values import texts
-from vmkit.values.texts import StringTensor, Texts, as_texts, digest
+from vmkit.values import text_tables, texts
+from vmkit.values.texts import ProgramTexts, StringTensor, Texts, as_texts, digest
 
 
 @pytest.fixture(scope="module")
@@ -122,21 +122,21 @@ def test_inputs_stay_set_and_outputs_can_be_asked_for(executable: vmkit.Executab
 
 def test_a_call_leaves_few_texts_behind(executable: vmkit.Executable, monkeypatch: pytest.MonkeyPatch) -> None:
     machine = vmkit.VirtualMachine(executable)
-    tables: list[tuple[Texts, Texts]] = []
-    made = texts.Texts.__init__
+    tables: list[tuple[Texts, ProgramTexts]] = []
+    made = Texts.__init__
 
-    def counted(self: Texts, below: Texts) -> None:
-        made(self, below)
-        tables.append((self, below))
+    def counted(self: Texts, program: ProgramTexts) -> None:
+        made(self, program)
+        tables.append((self, program))
 
-    monkeypatch.setattr(texts.Texts, "__init__", counted)
+    monkeypatch.setattr(Texts, "__init__", counted)
     for call in range(3):
         machine.run([f"a text that is longer than most words are {call}"])
     assert [(len(table), len(below)) for table, below in tables] == [(2, 1)] * 3
     for word in ("a", "b", "a"):
         assert answers(machine, [word])[0] == [f"{word}ké"]
     assert [(len(table), len(below)) for table, below in tables[3:]] == [(0, 5)] * 3
-    monkeypatch.setattr(tables[0][1], "_words", 7)
+    monkeypatch.setattr(tables[0][1], "room", 7)
     for word in "cde":
         assert answers(machine, [word])[0] == [f"{word}ké"]
     assert [(len(table), len(below)) for table, below in tables[6:]] == [(1, 6), (2, 6), (2, 6)]
@@ -189,17 +189,17 @@ def @main(%n: int32, %x: Tensor[(?), string]) -> Tensor[(?), string] {
 
 
 def test_equal_digests_of_two_texts_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(texts, "digest", lambda text: 7)
-    table = Texts.of(["a"])
-    for text in ("b", "b" * 40):
-        with pytest.raises(VMError, match=f"'{text}' and 'a' have the same digest"):
-            Texts(table).add(text)
-        with pytest.raises(VMError, match=f"'{text}' and 'a' have the same digest"):
-            Texts(table).digests_of(["a", text])
-    call = Texts(Texts.of([], words=8))
-    assert call.digests_of(["b" * 40]) == [7]
+    monkeypatch.setattr(text_tables, "digest", lambda text: 7)
+    for words in (0, 8):
+        for text in ("b", "b" * 40):
+            with pytest.raises(VMError, match=f"'{text}' and 'a' have the same digest"):
+                Texts(ProgramTexts(["a"], words)).numbers_of(["a", text])
+    with pytest.raises(VMError, match="'b' and 'a' have the same digest"):
+        ProgramTexts(["a", "b"])
+    call = Texts(ProgramTexts([], words=8))
+    assert call.numbers_of(["b" * 40]) == [7]
     with pytest.raises(VMError, match=r"'c' and 'b+' have the same digest"):
-        call.digests_of(["c"])
+        call.numbers_of(["c"])
 
 
 def test_the_empty_text_is_zero_and_others_are_64_bits() -> None:
@@ -207,7 +207,7 @@ def test_the_empty_text_is_zero_and_others_are_64_bits() -> None:
     assert digest("a") == int.from_bytes(blake2b(b"a", digest_size=8).digest(), "little", signed=True)
     assert as_texts([["a"], [b"b"]]).tolist() == [["a"], ["b"]]
     with pytest.raises(VMError, match="no string has the digest 5"):
-        Texts().read(np.array([5]))
+        Texts(ProgramTexts([])).read([5])
 
 
 def test_constants_of_strings_are_printed_and_read_again() -> None:

@@ -137,6 +137,10 @@ def _machine(target: Target, evaluate: Evaluate) -> Options:
     return {**_registers(target, evaluate), "cores": cores_of(target), "has_matrix_unit": has_matrix_unit(target)}
 
 
+def _processor_of_tiles(target: Target, evaluate: Evaluate) -> Options:
+    return {**_machine(target, evaluate), **_processor(target, evaluate)}
+
+
 @dataclass(frozen=True)
 class PassRow:
     """A pass in its place.
@@ -199,6 +203,8 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "BackwardFoldScaleAxis", told=_known_weights),
     PassRow(1, "ForwardFoldScaleAxis", told=_known_weights),
     PassRow(1, "FoldConstant", told=_evaluator),
+    PassRow(1, "UseDepthToSpace", _cpu),
+    PassRow(1, "PadChannels", _cpu, _processor_of_tiles, shares_kernels=True),
     PassRow(1, "ConvertLayout", _cpu_or_gpu, _layouts),
     PassRow(1, "UseIm2col", _cpu),
     PassRow(1, "FoldConstant", _cpu_or_gpu, _evaluator),

@@ -217,6 +217,7 @@ def lower(
         kernels=kernels,
         alignment=ELEMENTS if plan.primary.kind.name == "llvm" else None,
         texts=None if lowered.texts is None else tuple(lowered.texts),
+        text_numbers=lowered.text_numbers,
         kernel_groups=code.kernel_groups or None,
         runtimes=linked.runtimes or None,
     )
@@ -228,7 +229,9 @@ def evaluate(mod: tvm.IRModule) -> list[tvm.runtime.Tensor]:
     plan = canonical_target("native")
     program = lower(Handed(mod), {}, plan, CompilerOptions(opt_level=0))
     built = link(program.code, plan.primary, program.modules)
-    executable = Executable(built, program.signatures, plan.primary, program.info)
+    # Results that stay have the numbers that all programs give to texts.
+    info = replace(program.info, text_numbers=None)
+    executable = Executable(built, program.signatures, plan.primary, info)
     # What TVM's pool has once had it keeps for as long as the process runs.
     values = VirtualMachine(executable, "cpu", memory_cfg="naive", num_threads=1).run()
     return [value.stored if isinstance(value, StoredTensor) else value for value in values]

@@ -9,6 +9,7 @@ from typing import Any
 from .._dataclasses import dataclass
 from ..errors import ExecutableError
 from ..stack import SMALLEST_STACK_BYTES
+from ..values.text_tables import NUMBERINGS
 
 __all__ = ["BuildInfo"]
 
@@ -30,6 +31,8 @@ class BuildInfo(Mapping[str, Any]):
         What kernels expect of addresses; None for :data:`vmkit.values.host_memory.ALIGNMENT`.
     texts
         The strings among the program's constants; None for a program without strings.
+    text_numbers
+        How numbers stand for the texts of a call, one of :data:`vmkit.values.text_tables.NUMBERINGS`; None for digests.
     kernel_groups
         The kernels that are called together, in their order, by the name of the group; None if there are none.
     runtimes
@@ -58,6 +61,7 @@ class BuildInfo(Mapping[str, Any]):
     kernels: Mapping[str, int] | None = None
     alignment: str | None = None
     texts: tuple[str, ...] | None = None
+    text_numbers: str | None = None
     kernel_groups: Mapping[str, list[str]] | None = None
     runtimes: Mapping[str, str] | None = None
     recursive: bool | None = None
@@ -125,6 +129,8 @@ def _is_of_kind(name: str, value: Any) -> bool:
             return all(isinstance(kernels, list) and _are_texts(kernels) for kernels in value.values())
         case ("alignment", str()) | ("recursive", bool()):
             return True
+        case "text_numbers", str():
+            return value in NUMBERINGS
         case "stack_bytes", int():
             return value >= SMALLEST_STACK_BYTES and not isinstance(value, bool)
     return False

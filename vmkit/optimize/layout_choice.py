@@ -19,10 +19,11 @@ from ..relay.transform.layout_rules import rule_of
 from ..relay.transform.pointwise import is_broadcast, is_pointwise
 from ..target.processor import Processor
 
-__all__ = ["channels_first"]
+__all__ = ["ConvSizes", "channels_first"]
 
 _CONVOLUTIONS = {"nn.conv1d": ("NCW", "OIW"), "nn.conv2d": ("NCHW", "OIHW"), "nn.conv3d": ("NCDHW", "OIDHW")}
-_BESIDE = ("nn.bias_add",)  # what becomes of it works in any order as fast, as do operators of single elements
+# What becomes of these works in any order as fast, as do operators of single elements.
+_BESIDE = ("nn.bias_add", "nn.depth_to_space")
 _WORTH, _CLEARLY = 0.9, 0.75  # of the time with channels last, where turning round is much of that and where it is not
 _WORTH_ALONE = 1.12  # of one over whole lines between tensors of others' order: no time of it is made too short
 _USUAL = 28  # a size that is known at run time only
@@ -48,7 +49,7 @@ def channels_first(function: Function, processor: Processor) -> Collection[Relay
     """Return the convolutions of a typed function that are faster with their channels first, as they are."""
     kept: list[RelayExpr] = []
     for part in _parts(function):
-        layers = [_Layer.of(call) for call in part.convolutions]
+        layers = [ConvSizes.of(call) for call in part.convolutions]
         known = [layer for layer in layers if layer is not None]
         if not part.is_plain or len(known) < len(layers):
             continue
@@ -154,7 +155,7 @@ def _sizes(shape: Sequence[Any]) -> list[int]:
 
 
 @dataclass(frozen=True)
-class _Layer:
+class ConvSizes:
     """A convolution with a constant weight and channels first.
 
     Attributes
@@ -183,7 +184,7 @@ class _Layer:
     is_padded: bool
 
     @classmethod
-    def of(cls, call: Call) -> _Layer | None:
+    def of(cls, call: Call) -> ConvSizes | None:
         """Return a convolution that kernels know in both orders; None of another."""
         attrs, (data, weight) = call.attrs, call.args
         layouts = (attrs.data_layout, attrs.kernel_layout)

@@ -24,7 +24,7 @@ from ..values.conversion import from_runtime
 from ..values.element_types import ELEMENTS, element_bytes, numpy_dtype, stored_type
 from ..values.host_memory import ALIGNMENT, Scratch, readable
 from ..values.signature import AnySpec, Signature, Spec, TensorSpec, TupleSpec
-from ..values.texts import StringTensor, Texts, call_texts, open_call, quick_text_tensor
+from ..values.texts import ProgramTexts, StringTensor, call_texts, current_texts, quick_text_tensor
 from .inputs import Inputs
 from .instance import Instance
 from .limits import is_of_tvm
@@ -221,7 +221,7 @@ class _TextCall(DirectCall):
         for index in self._texts:
             texts = values[index]
             if isinstance(texts, np.ndarray):  # of objects that were all str
-                values[index] = StringTensor.over(texts)
+                values[index] = StringTensor.over(texts.ravel().tolist(), texts.shape)
         super().check(values)
 
 
@@ -246,11 +246,15 @@ class DeepCall(StagedCall):
 class _CallWithTexts:
     """Calls a function of a program that has strings."""
 
-    def __init__(self, call: StagedCall, texts: Texts) -> None:
+    def __init__(self, call: StagedCall, texts: ProgramTexts) -> None:
         self.entry = call.entry
         self._call = call
         self._texts = texts
 
     def call(self, args: Sequence[Given], kwargs: Mapping[str, Given]) -> Result:
-        with open_call(self._texts):
+        texts = self._texts
+        token = current_texts.set(texts.open(texts))
+        try:
             return self._call.call(args, kwargs)
+        finally:
+            current_texts.reset(token)

@@ -15,7 +15,7 @@ from ..errors import VMError
 from ..executable.executable import Executable
 from ..stack import MACHINE_STACK_BYTES, DeepThread
 from ..values.conversion import Release, holds_adt
-from ..values.texts import Texts, open_call
+from ..values.texts import ProgramTexts, Texts, open_call
 from .failures import explain_failure, useful_line
 from .limits import CANCELLED, Limits, RunState, Stopper
 from .polling import FLAG, STATE
@@ -74,7 +74,9 @@ class Instance:
         self.deep: DeepThread | None = None
         # The texts of the program's constants and those that come again in its calls, if it has strings at all.
         constants = executable.info.texts
-        self.texts = None if constants is None else Texts.of(constants, words=_WORDS)
+        self.texts: ProgramTexts | None = None
+        if constants is not None:
+            self.texts = ProgramTexts(constants, _WORDS, executable.info.text_numbers or "digests")
         self._checks = executable.info.checks
         self._stack_bytes = self.limits.stack_bytes or executable.info.stack_bytes or MACHINE_STACK_BYTES
         # A call that can be ended runs elsewhere, so that its caller can be interrupted.

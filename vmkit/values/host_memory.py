@@ -179,16 +179,41 @@ def copied(value: np.ndarray | Tensor) -> Tensor:
     return _over(_aligned_copy(array))
 
 
-def integer_tensor(values: Sequence[int], shape: tuple[int, ...]) -> Tensor:
+def integer_tensor(values: Sequence[int] | np.ndarray, shape: tuple[int, ...]) -> Tensor:
     """Return a tensor of int64 on the CPU, of so many values as its shape has elements."""
     count = len(values)
     if not count:
         return runtime.empty(shape, "int64", runtime.cpu())
-    memory = np.empty(count + _INTEGERS, "int64")
-    start = -from_dlpack(memory).data_ptr() % ALIGNMENT // 8
-    aligned = memory[start : start + count]
+    aligned = _slots.take()[:count] if count <= _SLOT else _aligned_integers(count)
     aligned[:] = values
     return from_dlpack(aligned if len(shape) == 1 else aligned.reshape(shape))
+
+
+def _aligned_integers(count: int) -> np.ndarray:
+    memory = np.empty(count + _INTEGERS, _INT64)
+    start = -from_dlpack(memory).data_ptr() % ALIGNMENT // 8
+    return memory[start : start + count]
+
+
+class _Slots:
+    """Memory for few integers, whose place is found once for many of them; what was taken is not given again."""
+
+    def __init__(self) -> None:
+        self._free: list[np.ndarray] = []
+
+    def take(self) -> np.ndarray:
+        """Return the memory of one slot."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            first, *others = _aligned_integers(_SLOTS * _SLOT).reshape(_SLOTS, _SLOT)
+            self._free += others
+            return first
+
+
+_INT64 = np.dtype("int64")
+_SLOT, _SLOTS = 32, 64
+_slots = _Slots()
 
 
 def aligned_empty(size: int) -> np.ndarray:

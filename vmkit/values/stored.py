@@ -10,7 +10,7 @@ from tvm.runtime import Device, Tensor
 
 from .._tvm import tensor_view
 from .element_types import STORED, from_stored, stored_type, to_stored
-from .host_memory import as_array, to_tensor
+from .host_memory import to_tensor
 from .kinds.value import Value
 from .texts import StringTensor, call_texts
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 __all__ = ["StoredTensor", "as_stored", "restored_tensor"]
-
-
-_CPU = (tvm.runtime.cpu().dlpack_device_type(), 0)
 
 
 class StoredTensor(Value):
@@ -78,8 +75,7 @@ class StoredTensor(Value):
 def restored_tensor(tensor: Tensor, dtype: str) -> StoredTensor | StringTensor:
     """Return what a program gave for a tensor of a type that is stored as another, as a tensor of that type."""
     if dtype == "string":
-        on_cpu = tensor.__dlpack_device__() == _CPU
-        return StringTensor.over(call_texts().read(np.from_dlpack(tensor) if on_cpu else as_array(tensor)))
+        return StringTensor.over(call_texts().listed(tensor), tuple(tensor.shape))
     return StoredTensor(tensor, dtype)
 
 

@@ -1,7 +1,7 @@
-"""What programs do to strings by functions in Python, which take and give tensors of digests.
+"""What programs do to strings by functions in Python, which take and give tensors of numbers that stand for texts.
 
 Each is registered with TVM, and this module is imported before a program that calls them by name is started. Options
-come as the text of a JSON value. See :mod:`vmkit.values.texts` for the digests.
+come as the text of a JSON value. See :mod:`vmkit.values.text_tables` for the numbers.
 """
 
 from __future__ import annotations
@@ -10,92 +10,109 @@ import json
 import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, SupportsFloat, cast
+from operator import add
+from typing import Any, NamedTuple
 
 import numpy as np
 import tvm_ffi
 from tvm.runtime import Device, Tensor
 
-from ..errors import VMError
 from .conversion import to_numpy
 from .host_memory import to_tensor
+from .text_numbers import float_texts, floats_of, integers_of
 from .texts import Texts, call_texts, text_tensor
 from .tokens import murmur_hash, tokenizer
 
-if TYPE_CHECKING:
-    from numpy.typing import DTypeLike
-
-__all__ = ["NAMES"]
+__all__ = ["NAMES", "TextArray"]
 
 NAMES: dict[str, str] = {}
 """The name that each function is registered under, by its own."""
 
 
-def _function(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Register a function of (options, *arrays): digests come and go as arrays of objects, numbers as such."""
-    name = f"vmkit.text.{function.__name__}"
-    NAMES[function.__name__] = name
+class TextArray(NamedTuple):
+    """An array of texts.
+
+    Attributes
+    ----------
+    texts : list of str
+        In row-major order; nobody may change a list that is an argument.
+    shape : tuple of int
+        The dims.
+    """
+
+    texts: list[str]
+    shape: tuple[int, ...]
+
+
+_Change = Callable[..., "TextArray | np.ndarray | tuple[TextArray | np.ndarray, ...]"]
+"""A function of arrays of texts and numbers."""
+
+
+def _function(prepare: Callable[[Any], _Change]) -> Callable[[Any], _Change]:
+    """Register what gives the function for some options, which is made once for each of them."""
+    name = f"vmkit.text.{prepare.__name__}"
+    NAMES[prepare.__name__] = name
+
+    @lru_cache(maxsize=64)
+    def prepared(options: str) -> _Change:
+        return prepare(json.loads(options))
 
     def call(options: str, strings: str, *tensors: Tensor) -> Tensor | tvm_ffi.Array:
         texts = call_texts()
+        arrays = [_array(t, kind, texts) for t, kind in zip(tensors, strings, strict=True)]
+        made = prepared(options)(*arrays)
         device = tensors[0].device
-        arrays = [cast("np.ndarray", to_numpy(t)) for t in tensors]
-        arrays = [texts.read(a) if s == "s" else a for a, s in zip(arrays, strings, strict=True)]
-        made = function(_options(options), *arrays)
-        if isinstance(made, tuple):
-            return tvm_ffi.Array([_stored(field, texts, device) for field in made])
-        return _stored(made, texts, device)
+        if isinstance(made, TextArray | np.ndarray):
+            return _stored(made, device)
+        return tvm_ffi.Array([_stored(field, device) for field in made])
 
     tvm_ffi.register_global_func(name, call, override=True)
-    return function
+    return prepare
 
 
-def _stored(array: np.ndarray, texts: Texts, device: Device) -> Tensor:
-    return text_tensor(array, texts, device) if array.dtype == object else to_tensor(array, device)
+def _array(tensor: Tensor, kind: str, texts: Texts) -> TextArray | np.ndarray:
+    if kind == "s":
+        return TextArray(texts.listed(tensor), tuple(tensor.shape))
+    made = to_numpy(tensor)
+    assert isinstance(made, np.ndarray)
+    return made
 
 
-@lru_cache(maxsize=256)
-def _options(text: str) -> dict[str, Any] | str | None:
-    return json.loads(text)
-
-
-def _each(function: Callable[[Any], Any], array: np.ndarray, dtype: DTypeLike = object) -> np.ndarray:
-    made = np.empty(array.size, dtype)
-    made[:] = [function(text) for text in array.ravel().tolist()]
-    return made.reshape(array.shape)
+def _stored(array: TextArray | np.ndarray, device: Device) -> Tensor:
+    return to_tensor(array, device) if isinstance(array, np.ndarray) else text_tensor(*array, device)
 
 
 @_function
-def concatenate(options: None, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Return the texts of two arrays of one shape put together."""
-    made = np.empty(left.size, dtype=object)
-    made[:] = [a + b for a, b in zip(left.ravel().tolist(), right.ravel().tolist(), strict=True)]
-    return made.reshape(left.shape)
+def concatenate(options: None) -> _Change:
+    """The texts of two arrays of one shape put together."""
+    return lambda left, right: TextArray([*map(add, left.texts, right.texts)], left.shape)
 
 
 @_function
-def split(options: dict[str, Any], data: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the parts of every text along a new last axis, filled up with empty texts, and how many there are."""
+def split(options: dict[str, Any]) -> _Change:
+    """The parts of every text along a new last axis, filled up with empty texts, and how many there are."""
     delimiter, most = options["delimiter"] or None, options["maxsplit"]
-    parts = [text.split(delimiter, most) for text in data.ravel().tolist()]
-    counts = [*map(len, parts)]
-    return _filled_up(parts, max(counts, default=0), "", data.shape), np.array(counts, "int64").reshape(data.shape)
+
+    def parts(data: TextArray) -> tuple[TextArray, np.ndarray]:
+        rows = [text.split(delimiter, most) for text in data.texts]
+        counts = [*map(len, rows)]
+        return _filled_up(rows, max(counts, default=0), "", data.shape), np.array(counts, "int64").reshape(data.shape)
+
+    return parts
 
 
-def _filled_up(rows: list[list[str]], width: int, filling: str, shape: tuple[int, ...]) -> np.ndarray:
+def _filled_up(rows: list[list[str]], width: int, filling: str, shape: tuple[int, ...]) -> TextArray:
     """Return texts of as many rows as a shape has elements, which are filled up to a width."""
     flat: list[str] = []
+    whole = [filling] * width
     for row in rows:
         flat += row
-        if len(row) < width:
-            flat += [filling] * (width - len(row))
-    made = np.empty(len(flat), dtype=object)
-    made[:] = flat
-    return made.reshape(*shape, width)
+        flat += whole[len(row) :]
+    return TextArray(flat, (*shape, width))
 
 
-def _one_by_one(change: Callable[[str], str]) -> Callable[[str], str]:
-    """Return a change of case that keeps every character one, as C's functions do."""
+def _one_by_one(change: Callable[[str], str]) -> Callable[[list[str]], list[str]]:
+    """Return a change of case of texts that keeps every character one, as C's functions do."""
 
     def changed(text: str) -> str:
         # None becomes fewer characters, so as many are the same ones; but a sigma depends on what is around it.
@@ -104,113 +121,114 @@ def _one_by_one(change: Callable[[str], str]) -> Callable[[str], str]:
             return whole
         return "".join(new if len(new := change(old)) == 1 else old for old in text)
 
-    return changed
+    def all_changed(texts: list[str]) -> list[str]:
+        return [*map(change if "".join(texts).isascii() else changed, texts)]
+
+    return all_changed
 
 
-_CASES: dict[str, Callable[[str], str]] = {
+_CASES: dict[str, Callable[[list[str]], list[str]]] = {
     "LOWER": _one_by_one(str.lower),
     "UPPER": _one_by_one(str.upper),
-    "NONE": lambda text: text,
+    "NONE": lambda texts: texts,
 }
 
 
 @_function
-def normalize(options: dict[str, Any], data: np.ndarray) -> np.ndarray:
-    """Return the texts of a vector, or of a matrix of one row, without stop words and in another case."""
-    change = _CASES[options["case"]]
-    kept = data.ravel().tolist()
-    if options["stopwords"]:
-        if options["sensitive"]:
-            stopwords = set(options["stopwords"])
-            kept = [text for text in kept if text not in stopwords]
+def normalize(options: dict[str, Any]) -> _Change:
+    """The texts of a vector, or of a matrix of one row, without stop words and in another case."""
+    change, lower = _CASES[options["case"]], _CASES["NONE" if options["sensitive"] else "LOWER"]
+    stopwords = set(lower(options["stopwords"]))
+
+    def kept(data: TextArray) -> TextArray:
+        texts = data.texts
+        if stopwords:
+            pairs = zip(texts, lower(texts), strict=True)
+            texts = [text for text, compared in pairs if compared not in stopwords]
+        texts = change(texts) or [""]
+        return TextArray(texts, (1, len(texts)) if len(data.shape) == 2 else (len(texts),))
+
+    return kept
+
+
+@_function
+def tokenize(options: dict[str, Any]) -> _Change:
+    """The tokens of every text along a new last axis, filled up behind them."""
+    marked, padding = options["marked"], options["padding"]
+    parts = tokenizer(options["expression"], tuple(options["separators"]), options["least"], marked)
+
+    def tokens(data: TextArray) -> TextArray:
+        rows = [*map(parts, data.texts)]
+        width = max(map(len, rows), default=0)
+        if marked and width == 2:  # no text has a token
+            rows, width = [], 0
+        return _filled_up(rows, width, padding, data.shape)
+
+    return tokens
+
+
+@_function
+def hashes(options: dict[str, Any]) -> _Change:
+    """The MurmurHash3 of each text in UTF-8, an integer of 32 bits."""
+    seed, dtype = options["seed"], options["dtype"]
+
+    def hashed(data: TextArray) -> np.ndarray:
+        made = np.array([murmur_hash(text.encode(), seed) for text in data.texts], "uint32")
+        return made.view(dtype).reshape(data.shape)
+
+    return hashed
+
+
+@_function
+def full_match(options: str) -> _Change:
+    """Whether each text as a whole matches a regular expression in Python's form."""
+    match = re.compile(options).fullmatch
+
+    def matches(data: TextArray) -> np.ndarray:
+        return np.fromiter(map(bool, map(match, data.texts)), "bool", len(data.texts)).reshape(data.shape)
+
+    return matches
+
+
+@_function
+def order(options: None) -> _Change:
+    """Integers that compare as the texts do, by their code points."""
+
+    def places(data: TextArray) -> np.ndarray:
+        of = {text: place for place, text in enumerate(sorted(set(data.texts)))}
+        return np.array([*map(of.__getitem__, data.texts)], "int64").reshape(data.shape)
+
+    return places
+
+
+@_function
+def from_number(options: str | None) -> _Change:
+    """Numbers as texts: floats in a format, or with 8 digits at most, as onnxruntime writes them."""
+
+    def texts(data: np.ndarray) -> TextArray:
+        numbers = data.ravel()
+        if data.dtype.kind == "b":
+            made = [*map(["0", "1"].__getitem__, numbers.tolist())]
+        elif data.dtype.kind in "iu":
+            made = [*map(repr, numbers.tolist())]
+        elif options:
+            made = [*map(options.__mod__, numbers.tolist())]
         else:
-            lower = _CASES["LOWER"]
-            stopwords = {lower(text) for text in options["stopwords"]}
-            kept = [text for text in kept if lower(text) not in stopwords]
-    made = np.empty(max(len(kept), 1), dtype=object)
-    made[:] = [change(text) for text in kept] or [""]
-    return made.reshape((1, -1) if data.ndim == 2 else (-1,))
+            made = float_texts(numbers)
+        return TextArray(made, data.shape)
+
+    return texts
 
 
 @_function
-def tokenize(options: dict[str, Any], data: np.ndarray) -> np.ndarray:
-    """Return the tokens of every text along a new last axis, filled up behind them."""
-    parts = tokenizer(options["expression"], tuple(options["separators"]), options["least"], options["marked"])
-    rows = [parts(text) for text in data.ravel().tolist()]
-    width = max(map(len, rows), default=0)
-    if options["marked"] and width == 2:  # no text has a token
-        rows, width = [], 0
-    return _filled_up(rows, width, options["padding"], data.shape)
-
-
-@_function
-def hashes(options: dict[str, Any], data: np.ndarray) -> np.ndarray:
-    """Return the MurmurHash3 of each text in UTF-8, an integer of 32 bits."""
-    seed = options["seed"]
-    return _each(lambda text: murmur_hash(text.encode(), seed), data, "uint32").view(options["dtype"])
-
-
-@_function
-def full_match(options: str, data: np.ndarray) -> np.ndarray:
-    """Return whether each text as a whole matches a regular expression in Python's form."""
-    pattern = re.compile(options)
-    return _each(lambda text: pattern.fullmatch(text) is not None, data, "bool")
-
-
-@_function
-def order(options: None, data: np.ndarray) -> np.ndarray:
-    """Return integers that compare as the texts do, by their code points."""
-    flat = data.ravel().tolist()
-    places = {text: place for place, text in enumerate(sorted(set(flat)))}
-    return _each(places.__getitem__, data, "int64")
-
-
-@_function
-def from_number(options: str | None, data: np.ndarray) -> np.ndarray:
-    """Return numbers as texts: floats in a format, or with 8 digits at most, as onnxruntime writes them."""
-    if data.dtype.kind == "b":
-        return _each(lambda value: "1" if value else "0", data)
-    if data.dtype.kind in "iu":
-        return _each(str, data)
-    return _each((lambda value: options % value) if options else _float_text, data)
-
-
-def _float_text(value: SupportsFloat) -> str:
-    number = float(value)
-    if number != number:
-        return "NaN"
-    if number in (float("inf"), -float("inf")):
-        return "INF" if number > 0 else "-INF"
-    return f"{number:.8g}"
-
-
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf|infinity|nan)\s*", re.ASCII | re.I)
-_INTEGER = re.compile(r"\s*[+-]?\d+\s*", re.ASCII)
-
-
-@_function
-def to_number(options: str, data: np.ndarray) -> np.ndarray:
-    """Return texts as numbers of a type; integers are cut off behind the point and wrap around."""
+def to_number(options: str) -> _Change:
+    """Texts as numbers of a type; integers are cut off behind the point and wrap around."""
     dtype = np.dtype(options)
-    if dtype.kind == "f":
-        with np.errstate(over="ignore"):
-            return _each(_float, data, "float64").astype(dtype)
-    if dtype.kind == "b":
-        return _each(lambda text: _integer(text) != 0, data, "bool")
-    bits, least = 8 * dtype.itemsize, int(np.iinfo(dtype).min)
-    return _each(lambda text: (_integer(text) - least) % (1 << bits) + least, data, dtype)
 
+    def numbers(data: TextArray) -> np.ndarray:
+        if dtype.kind == "f":
+            with np.errstate(over="ignore"):
+                return floats_of(data.texts).astype(dtype).reshape(data.shape)
+        return integers_of(data.texts, dtype).reshape(data.shape)
 
-def _float(text: str) -> float:
-    if _NUMBER.fullmatch(text) is None:
-        raise VMError(f"the string {text!r} is not a number")
-    return float(text)
-
-
-def _integer(text: str) -> int:
-    if _INTEGER.fullmatch(text) is not None:
-        return int(text)
-    number = _float(text)
-    if number - number != 0:
-        raise VMError(f"the string {text!r} is not an integer")
-    return int(number)
+    return numbers

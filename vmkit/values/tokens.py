@@ -38,24 +38,33 @@ def tokenizer(expression: str, separators: tuple[str, ...], least: int, marked: 
     marked
         Whether a token for the beginning and one for the end are put around those of a text.
     """
-    token = re.compile(expression)
-    between = [_splitter(re.compile(pattern)) for pattern in separators]
+    parts = _parts(expression, separators, least)
+    return (lambda text: [_START, *parts(text), _END]) if marked else parts
 
-    is_simple = (_GREEDY if least <= 1 else _SIMPLE).fullmatch(expression) is not None
+
+def _parts(expression: str, separators: tuple[str, ...], least: int) -> Callable[[str], list[str]]:
+    """Return what takes a text apart, without the marks: one function of C where there is one."""
+    if expression:
+        token = re.compile(expression)
+        if least <= 1 and _GREEDY.fullmatch(expression):
+            return token.findall
+        if _SIMPLE.fullmatch(expression):
+            return lambda text: [found for found in token.findall(text) if len(found) >= least]
+        return lambda text: list(_found(token, text, least)) if len(text) >= least else []
+    if not separators:
+        return list
+    between = [_splitter(re.compile(pattern)) for pattern in separators]
+    first, *others = between
+    if least <= 1 and not others:
+        return lambda text: [*filter(None, first(text))]
 
     def parts(text: str) -> list[str]:
-        if is_simple:
-            return [found for found in token.findall(text) if len(found) >= least]
-        if expression:
-            return list(_found(token, text, least)) if len(text) >= least else []
-        if not between:
-            return list(text)
         row = [text]
         for split in between:
             row = [part for each in row for part in split(each) if len(part) >= least]
         return row
 
-    return (lambda text: [_START, *parts(text), _END]) if marked else parts
+    return parts
 
 
 @lru_cache(maxsize=64)

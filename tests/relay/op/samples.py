@@ -170,6 +170,9 @@ SAMPLES |= {
         features=2,
     ),
     "contrib_strings": lambda g: _same(build("contrib_strings", '["a", "b"]', [2]), "a"),
+    "contrib_text_numbers": lambda g: relay.equal(
+        build("contrib_text_numbers", _texts(g)), build("contrib_text_numbers", _texts(g))
+    ),
     "contrib_string_concatenate": lambda g: _same(build("contrib_string_concatenate", _texts(g), _texts(g)), "00"),
     "contrib_string_split": lambda g: build("contrib_string_split", _texts(g))[1],
     "contrib_string_normalize": lambda g: _same(build("contrib_string_normalize", _texts(g)), "0"),

@@ -19,6 +19,7 @@ from .angles import acos, asin, atan, cos, sin, tan
 from .exponential import Quotient, erf, exp, exp_up_to_one, log, sigmoid, sigmoid_quotient, tanh, tanh_quotient
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh
 from .remainder import fmod
+from .rounding import ROUNDINGS, is_half
 
 __all__ = ["Quotient", "exponential_up_to_one", "sigmoid_quotient", "tanh_quotient", "with_vector_math"]
 
@@ -68,6 +69,8 @@ def _replaced(call: tvm.ir.Call) -> tirx.Expr:
         name = str(getattr(name, "value", name))
     # A call may return a pointer, which is of no data type.
     known = _OF.get(str(getattr(call.ty, "dtype", "")), {})
+    if name in ROUNDINGS and known is _FUNCTIONS and is_half(arguments[0]):
+        return ROUNDINGS[name](arguments[0])
     if name not in known:
         return call
     # TVM inlines what is named here, ten times and more: a function of a function would grow out of bounds.

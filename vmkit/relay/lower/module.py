@@ -17,7 +17,7 @@ from ..ir.adt import TypeData
 from ..ir.definitions import type_definitions
 from ..ir.expr import Call, Function, RelayExpr, Var
 from ..ir.reference import RefCreate, RefRead, RefWrite
-from ..ir.types import FuncType, GlobalTypeVar, TensorType, Type, type_parts
+from ..ir.types import FuncType, GlobalTypeVar
 from ..ir.visit import free_vars, post_order
 from ..op.registry import entry
 from .checks import RuntimeChecks
@@ -25,6 +25,7 @@ from .context import relax_type
 from .external import External
 from .function import Closure, FunctionLowering, ModuleLowering, relax_params
 from .repeated_kernels import RepeatedKernels, Tell
+from .text_numbering import text_numbering
 
 __all__ = ["Lowered", "lower_module"]
 
@@ -43,12 +44,15 @@ class Lowered:
         The name of each function in the executable, by its Relay name; they differ where that holds a dot.
     texts : list of str or None
         The strings among its constants; None if it has no tensor of strings at all.
+    text_numbers : str or None
+        How numbers may stand for texts: one of :data:`vmkit.values.text_tables.NUMBERINGS`.
     """
 
     module: tvm.IRModule
     messages: dict[str, str]
     names: dict[str, str]
     texts: list[str] | None = None
+    text_numbers: str | None = None
 
 
 def lower_module(
@@ -78,8 +82,9 @@ def lower_module(
     lowering = _ModuleLowering(mod, device, externals or {}, RuntimeChecks() if checks is None else checks, tell)
     module = lowering.run()
     names = {relay.name_hint: lowered.name_hint for relay, lowered in lowering.lowered.items()}
-    texts = list(lowering.texts) if any(_has_strings(f) for f in lowering.functions.values()) else None
-    return Lowered(module, lowering.checks.messages, names, texts)
+    numbering = text_numbering(lowering.functions.values())
+    texts = None if numbering is None else list(lowering.texts)
+    return Lowered(module, lowering.checks.messages, names, texts, numbering)
 
 
 class _ModuleLowering(ModuleLowering):
@@ -158,15 +163,3 @@ def _has_effects(function: Function) -> bool:
 
 def _changes_values(node: RelayExpr) -> bool:
     return isinstance(node, Call) and isinstance(node.op, Op) and entry(node.op).has_effect
-
-
-def _has_strings(function: Function) -> bool:
-    return any(_holds_strings(getattr(node, "checked_type_", None)) for node in post_order(function))
-
-
-def _holds_strings(ty: Type | None) -> bool:
-    if isinstance(ty, TensorType):
-        return ty.dtype == "string"
-    if isinstance(ty, FuncType):  # its calls have types of their own
-        return False
-    return ty is not None and any(_holds_strings(part) for part in type_parts(ty))

@@ -28,7 +28,7 @@ from .text import constant_texts, string_constant
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
-__all__ = ["array_constant", "array_value", "check_element_types", "is_stored_constant"]
+__all__ = ["array_constant", "array_value", "check_element_types", "is_stored_constant", "moves_elements"]
 
 # Operators that take tensors of every element type, for they look at no element.
 _MOVING = frozenset(
@@ -47,7 +47,7 @@ _MOVING = frozenset(
         "contrib_quantized", "contrib_rounded",
         # Constants of strings, and what functions in Python do to texts.
         "contrib_strings", "contrib_string_concatenate", "contrib_string_split", "contrib_string_normalize",
-        "contrib_full_match", "contrib_string_hash", "contrib_string_tokenize",
+        "contrib_full_match", "contrib_string_hash", "contrib_string_tokenize", "contrib_text_numbers",
         "contrib_string_order", "contrib_string_from_number", "contrib_string_to_number",
     }
 )  # fmt: skip
@@ -65,6 +65,11 @@ _ORDERING = _COMPARING | {
 _PRODUCTS = frozenset(
     {"nn.batch_matmul", "nn.conv1d", "nn.conv2d", "nn.conv3d", "nn.dense", "nn.matmul"}
 )  # fmt: skip
+
+
+def moves_elements(name: str) -> bool:
+    """Tell whether an operator by its name only moves elements, so that it takes tensors of every element type."""
+    return name in _MOVING or name.startswith(("buffer.", "optional.", "sequence."))
 
 
 def check_element_types(name: str, attrs: Attrs | None, types: Sequence[Type], result: Type) -> None:

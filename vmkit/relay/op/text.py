@@ -1,8 +1,9 @@
 """Operators on strings: constants, and what functions in Python compute when the program runs.
 
-A tensor of strings holds digests (see :mod:`vmkit.values.texts`), on which equality and everything that only moves
+A tensor of strings holds numbers (see :mod:`vmkit.values.text_tables`), on which equality and all that only moves
 elements work as on other tensors. What looks into texts or makes new ones calls a function of
-:mod:`vmkit.values.text_functions`.
+:mod:`vmkit.values.text_functions`. What a program does with strings tells which numbers these may be:
+:mod:`vmkit.relay.lower.text_numbering`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import tvm
 from tvm import relax
 
 from ...errors import TypeCheckError
-from ...values.texts import digests
+from ...values.digests import digests
 from ..ir import dims
 from ..ir.expr import Call, Expr, RelayExpr
 from ..ir.tuple_wrapper import TupleWrapper
@@ -25,12 +26,12 @@ from ..ir.types import Dim, TensorType, TupleType, Type
 from .attrs import Attrs, Bool, DType, Int, Ints, Str, attrs_node, field
 from .broadcast import broadcast_lowering, broadcast_shapes
 from .elementwise import require_tensor
-from .registry import entry, operator
+from .registry import OpPattern, entry, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
-__all__ = ["constant_texts", "require_strings", "string_constant"]
+__all__ = ["constant_texts", "require_strings", "string_constant", "text_numbers"]
 
 
 def require_strings(ty: Type, name: str = "data") -> TensorType:
@@ -115,6 +116,32 @@ def constant_texts(expr: RelayExpr) -> np.ndarray | None:
     return array.reshape([int(d) for d in expr.attrs.shape])
 
 
+@attrs_node("relay.attrs.TextNumbersAttrs")
+class TextNumbersAttrs(Attrs):
+    """Attributes of contrib_text_numbers: the texts whose digests the program has, as a JSON list."""
+
+    texts: Str = "[]"
+
+
+@operator("contrib_text_numbers", "data", attrs=TextNumbersAttrs, level=10, pattern=OpPattern.INJECTIVE)
+class TextNumbers:
+    """The numbers that stand for texts in a run: the digests of some texts, any for others, equal for equal ones."""
+
+    @staticmethod
+    def relation(attrs: TextNumbersAttrs, data: Type) -> Type:
+        return TensorType(list(require_strings(data).shape), "int64")
+
+    @staticmethod
+    def lower(context: LowerContext, attrs: TextNumbersAttrs, data: relax.Expr) -> relax.Expr:
+        context.texts.update(dict.fromkeys(json.loads(attrs.texts)))
+        return data
+
+
+def text_numbers(data: Expr, texts: np.ndarray) -> Expr:
+    """Return the expression of the numbers of an expression's texts, which are digests for those of an array."""
+    return entry("contrib_text_numbers").call(data, texts=json.dumps(texts.ravel().tolist()))
+
+
 @operator("contrib_string_concatenate", "lhs", "rhs", level=10)
 class StringConcatenate:
     """The texts of two tensors put together. The inputs are broadcast."""
@@ -126,8 +153,11 @@ class StringConcatenate:
 
     @staticmethod
     def lower(context: LowerContext, attrs: None, lhs: relax.Expr, rhs: relax.Expr) -> relax.Expr:
-        left = broadcast_lowering(context, lambda a, b: a, lhs, rhs)
-        right = broadcast_lowering(context, lambda a, b: b, lhs, rhs)
+        left, right = lhs, rhs
+        sizes, others = context.shape(lhs), context.shape(rhs)
+        if len(sizes) != len(others) or not all(map(dims.equal, sizes, others)):
+            left = broadcast_lowering(context, lambda a, b: a, lhs, rhs)
+            right = broadcast_lowering(context, lambda a, b: b, lhs, rhs)
         return _called(context, "concatenate", None, [left, right], [(context.shape(left), "int64")])[0]
 
 

@@ -297,7 +297,8 @@ def _operands(node: RelayExpr) -> Sequence[RelayExpr] | None:
 def _is_foldable(node: RelayExpr) -> bool:
     """Say whether a node of known operands may be computed now."""
     # Dropout is left to SimplifyInference, which knows whether the program trains.
-    if is_call(node, "nn.dropout"):
+    # The texts that numbers stand for are known to the program whose they are.
+    if is_call(node, "nn.dropout") or is_call(node, "contrib_text_numbers"):
         return False
     return not isinstance(node, Call) or (entry(node.op).is_pure and not _has_symbols(node.attrs))
 

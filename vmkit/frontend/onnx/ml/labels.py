@@ -11,7 +11,9 @@ import onnx
 from .... import relay
 from ....relay.ir import Expr
 from ....relay.op import build
-from ....values.texts import as_texts, digests
+from ....relay.op.text import text_numbers
+from ....values.digests import digests
+from ....values.texts import as_texts
 from ..context import Context
 from ..dtype import numpy_tensor
 from ..known import constant
@@ -32,7 +34,7 @@ def found(ctx: Context, x: Expr, keys: np.ndarray) -> tuple[Expr, np.ndarray]:
     missing = int(np.flatnonzero(np.isnan(stored))[0]) if has_missing else -1
     plain = np.flatnonzero(~np.isnan(stored)) if stored.dtype.kind == "f" else np.arange(stored.size)
     table, first = np.unique(stored[plain], return_index=True)
-    source = build("contrib_to_stored", x) if keys.dtype == object else x
+    source = text_numbers(x, keys) if keys.dtype == object else x
     place = build("contrib_find", source, constant(table))
     order = plain[first]
     if has_missing:

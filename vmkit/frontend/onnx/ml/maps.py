@@ -13,7 +13,9 @@ import numpy as np
 from .... import relay
 from ....relay.ir import Expr, MapType, dims
 from ....relay.op import build
-from ....values.texts import as_texts, digests
+from ....relay.op.text import text_numbers
+from ....values.digests import digests
+from ....values.texts import as_texts
 from ..context import Context
 from ..known import constant
 from ..operators.conversion import casted
@@ -106,7 +108,7 @@ def dict_vectorizer(
         ctx.fail(f"the vocabulary is of {'strings' if string_vocabulary else 'int64'}, the map of {ctx.dtype(keys)}")
     stored = digests(vocabulary) if string_vocabulary else vocabulary
     table, place_of = np.unique(stored, return_inverse=True)
-    found = build("contrib_find", build("contrib_to_stored", keys) if string_vocabulary else keys, constant(table))
+    found = build("contrib_find", text_numbers(keys, vocabulary) if string_vocabulary else keys, constant(table))
     empty = np.array("", object) if ctx.dtype(values) == "string" else np.zeros((), ctx.dtype(values))
     row = typed(_placed(ctx, found, values, table.size, empty))
     if not np.array_equal(place_of, np.arange(table.size)):

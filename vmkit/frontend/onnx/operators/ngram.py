@@ -11,7 +11,9 @@ import numpy as np
 from .... import relay
 from ....relay.ir import Expr, dims
 from ....relay.op import build
-from ....values.texts import as_texts, digests
+from ....relay.op.text import text_numbers
+from ....values.digests import digests
+from ....values.texts import as_texts
 from ..context import Context
 from ..known import constant
 from ..registry import converter
@@ -50,7 +52,7 @@ def tf_idf_vectorizer(
     pool = digests(as_texts(list(pool_strings))).tolist() if pool_strings else list(pool_int64s)
     outputs = max(ngram_indexes) + 1
     tree = _tree(ctx, pool, ngram_counts, ngram_indexes, min_gram_length, max_gram_length)
-    rows = _rows(ctx, build("contrib_to_stored", x) if pool_strings else relay.cast(x, "int64"))
+    rows = _rows(ctx, text_numbers(x, as_texts(list(pool_strings))) if pool_strings else relay.cast(x, "int64"))
     counts = build(
         "contrib_ngram_count", rows, *[constant(table) for table in _tables(tree)],
         outputs=outputs, min_length=min_gram_length, max_length=max_gram_length, max_skip=max_skip_count,
