@@ -68,6 +68,22 @@ CASES = {
         lambda b, n: [torch.rand(b, n, 4), torch.rand(b, 3, 4)],
         [{0: "b", 1: "n"}, {0: "b"}],
     ),
+    "slices up to what sizes come to": (
+        Of(
+            lambda x, y: (
+                x[:, : y.shape[1] - 1] + x[:, 2:] * y[:, : x.shape[1] - 2],
+                x[:, x.shape[1] - 3 :].sum(1),
+                x[:, y.shape[1] - 2 : x.shape[1] - 1].exp(),
+            )
+        ),
+        lambda b, n: [torch.rand(b, n + 1, 4), torch.rand(b, n, 4)],
+        [{0: "b", 1: "n+1"}, {0: "b", 1: "n"}],
+    ),
+    "as many as another input has": (
+        Of(lambda x, y: (x[:, : y.shape[0]] * y).sum(0)),
+        lambda b, n: [torch.rand(b, 2 * n), torch.rand(n)],
+        [{0: "b", 1: "m"}, {0: "n"}],
+    ),
     "joined, cut and two results": (
         Of(lambda x: (torch.cat([x, x[:, 1:] * 2], 1), x.reshape(x.shape[0], -1).amax(1))),
         lambda b, n: [torch.rand(b, n, 3)],
@@ -85,7 +101,7 @@ CASES = {
 def test_results_are_those_of_torch_at_every_size(name: str) -> None:
     module, inputs, axes = CASES[name]
     size = Dim("n", min=3, max=512)
-    dims = {"b": Dim("b", max=64), "n": size, "2n": 2 * size}
+    dims = {"b": Dim("b", max=64), "n": size, "2n": 2 * size, "n+1": size + 1, "m": Dim("m", min=6, max=1024)}
     torch.manual_seed(0)
     program = exported(module, inputs(3, 5), [{k: dims[v] for k, v in a.items()} for a in axes])
     machine = vmkit.VirtualMachine(vmkit.compile(program, "llvm"), "cpu")

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import tvm
 from tvm import relax, tirx
-from tvm.sym import Analyzer
+from tvm.sym import Analyzer, ConstIntBound
 
 from ..errors import ModelError, UnsupportedOperatorError, VMKitError
+from ..schedule.expressions import uses
 from .packages import needed
 
 if TYPE_CHECKING:
@@ -154,11 +155,24 @@ def _sized(importer: _Importing, result: object, value: object) -> object:
     if not isinstance(result, relax.Expr) or not isinstance(result.ty, relax.TensorType) or not hasattr(value, "shape"):
         return result
     symbols = {s.name: s for v in importer.env.values() for s in _symbols(v)}
-    shape = [_dim(d, symbols) for d in value.shape]
+    sizes = [_dim(d, symbols) for d in value.shape]
+    shape = [d for d in sizes if d is not None]
     own = result.ty.shape
-    if any(d is None for d in shape) or (own is not None and _are_equal(list(own), shape)):
+    if len(shape) < len(sizes) or (own is not None and _are_equal(list(own), shape)):
         return result
+    if own is not None and len(own) == len(shape):
+        shape = [_as_check(d, size) for d, size in zip(shape, own, strict=True)]
     return importer.block_builder.match_cast(result, relax.TensorType(shape, result.ty.dtype))
+
+
+def _as_check(size: tirx.Expr, own: tirx.Expr) -> tirx.Expr:
+    """Return a size to cast another to, no bare symbol where that other one is computed from it.
+
+    TVM puts what is cast in the place of a bare symbol, within itself without end here, and dies of that.
+    """
+    if not isinstance(size, tvm.ir.Var) or own.same_as(size) or not uses(own, size):
+        return size
+    return tirx.Max(size, tirx.IntImm(str(size.ty.dtype), 0))
 
 
 def _symbols(value: object) -> list[tirx.Var]:
@@ -170,6 +184,9 @@ def _symbols(value: object) -> list[tirx.Var]:
 
 def _are_equal(own: list[Any], shape: list[Any]) -> bool:
     analyzer = Analyzer()
+    for size in {*shape}:
+        if isinstance(size, tvm.ir.Var):
+            analyzer.update(size, ConstIntBound(0, ConstIntBound.POS_INF))
     return len(own) == len(shape) and all(analyzer.can_prove_equal(a, b) for a, b in zip(own, shape, strict=True))
 
 
