@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 import tvm
+from tvm import relax, tirx
 from tvm.ir.instrument import pass_instrument
 from tvm.script import tirx as T
 
@@ -68,6 +69,25 @@ def test_what_a_rule_schedules_skips_passes_for_threads() -> None:
     ran = passes_of(lambda: vmkit.compile(scheduled(), "llvm"))
     assert {COMPACT, NO_OP} <= ran
     assert not ran & {SHARED, "s_tir.InjectVirtualThread"}
+
+
+def test_what_stands_before_all_loops_is_not_compacted() -> None:
+    # A window of 10 steps, 5 apart, that is copied element by element: hundreds of accesses to what is padded.
+    builder = relax.BlockBuilder()
+    types = relax.TensorType([tirx.Var("n", "int64"), 2, 203], "float32"), relax.TensorType([8, 2, 10], "float32")
+    rows, weight = (relax.Var(name, ty) for name, ty in zip(("rows", "weight"), types, strict=True))
+    with builder.function("main", [rows, weight]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.nn.conv1d(rows, weight, strides=5, padding=2))
+        builder.emit_func_output(result)
+    made: list[vmkit.Executable] = []
+    assert COMPACT not in passes_of(lambda: made.append(vmkit.compile(builder.get(), "llvm")))
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((3, 2, 203)).astype("float32"), rng.standard_normal((8, 2, 10)).astype("float32")
+    padded = np.pad(x, [(0, 0), (0, 0), (2, 2)])
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 10, axis=2)[:, :, ::5]
+    out = vmkit.VirtualMachine(made[0], "cpu").run(x, w).numpy()
+    np.testing.assert_allclose(out, np.einsum("ncpk,ock->nop", windows, w), rtol=1e-4, atol=1e-5)
 
 
 def test_kernels_of_users_go_through_all_passes() -> None:

@@ -49,7 +49,36 @@ def windows(x: torch.Tensor, weights: torch.Tensor, conv: torch.nn.Module, norm:
     return torch.nn.functional.max_pool2d(norm(conv(x)).relu(), 2).mean(-1) * weights
 
 
+def written(x: torch.Tensor, y: torch.Tensor) -> Any:
+    where, beside = torch.tensor([[2], [0], [-1]]), torch.tensor([1, 3, 1, 0])
+    side_by_side, apart, added, masked = x.clone(), x.clone(), x.clone(), x.clone()
+    side_by_side[:, where, beside] = y[:, :1, :1, :1]
+    apart[where[:, 0], :, :, torch.tensor([0, 2, 0])] = y[0, 1, 0, 0]
+    added.index_put_((where, beside), torch.ones(1), accumulate=True)
+    masked[:, x[0, :, :, 0] > 0.5] = 7.0
+    return side_by_side, apart, added, masked, torch.nn.functional.fold(x.flatten(2)[:, :, :6], (4, 3), (2, 2))
+
+
+def read(x: torch.Tensor) -> Any:
+    where, beside = torch.tensor([2, 0, -1]), torch.tensor([1, 3, 1])
+    one = where[:, None]
+    return (
+        x[:, where, beside],
+        x[where, :, beside],
+        x[:, :, one, beside],
+        x[:, one[:, None], beside],
+        x[:, where],
+        x[one],
+    )
+
+
 CASES = {
+    "written where tensors say": (
+        Of(written),
+        lambda b, n: [torch.rand(n, 4, 6, 4), torch.rand(n, 2, 3, 4)],
+        [{0: "n"}, {0: "n"}],
+    ),
+    "read where tensors say": (Of(read), lambda b, n: [torch.rand(n, 4, 4, 5)], [{0: "n"}]),
     "a part that always is there": (Of(masked), lambda b, n: [torch.rand(b, n, 8)], [{0: "b", 1: "n"}]),
     "a sum over what two inputs have in common": (
         Of(lambda x, y: (x.unsqueeze(2) + y.unsqueeze(1)).sum(-1)),
@@ -68,6 +97,22 @@ CASES = {
         lambda b, n: [torch.rand(b, n, 4), torch.rand(b, 3, 4)],
         [{0: "b", 1: "n"}, {0: "b"}],
     ),
+    "slices up to what sizes come to": (
+        Of(
+            lambda x, y: (
+                x[:, : y.shape[1] - 1] + x[:, 2:] * y[:, : x.shape[1] - 2],
+                x[:, x.shape[1] - 3 :].sum(1),
+                x[:, y.shape[1] - 2 : x.shape[1] - 1].exp(),
+            )
+        ),
+        lambda b, n: [torch.rand(b, n + 1, 4), torch.rand(b, n, 4)],
+        [{0: "b", 1: "n+1"}, {0: "b", 1: "n"}],
+    ),
+    "as many as another input has": (
+        Of(lambda x, y: (x[:, : y.shape[0]] * y).sum(0)),
+        lambda b, n: [torch.rand(b, 2 * n), torch.rand(n)],
+        [{0: "b", 1: "m"}, {0: "n"}],
+    ),
     "joined, cut and two results": (
         Of(lambda x: (torch.cat([x, x[:, 1:] * 2], 1), x.reshape(x.shape[0], -1).amax(1))),
         lambda b, n: [torch.rand(b, n, 3)],
@@ -85,7 +130,7 @@ CASES = {
 def test_results_are_those_of_torch_at_every_size(name: str) -> None:
     module, inputs, axes = CASES[name]
     size = Dim("n", min=3, max=512)
-    dims = {"b": Dim("b", max=64), "n": size, "2n": 2 * size}
+    dims = {"b": Dim("b", max=64), "n": size, "2n": 2 * size, "n+1": size + 1, "m": Dim("m", min=6, max=1024)}
     torch.manual_seed(0)
     program = exported(module, inputs(3, 5), [{k: dims[v] for k, v in a.items()} for a in axes])
     machine = vmkit.VirtualMachine(vmkit.compile(program, "llvm"), "cpu")
@@ -127,6 +172,12 @@ def test_operators_without_a_converter_are_listed() -> None:
     assert [line.split(":")[0] for line in caught.value.operators] == [
         "aten._linalg_eigh.default", "aten.special_bessel_j0.default",
     ]  # fmt: skip
+
+
+def test_different_values_where_a_mask_is_true_are_refused_by_name() -> None:
+    module = Of(lambda x, y: x.index_put((x > 0.5,), y))
+    with pytest.raises(UnsupportedOperatorError, match=r"node 'index_put' .* writes different values where a mask"):
+        vmkit.compile(exported(module, [torch.ones(2, 2), torch.rand(4)], [{}, {}]))
 
 
 def test_shapes_are_the_programs_own() -> None:

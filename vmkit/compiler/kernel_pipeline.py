@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.tirx.compilation_pipeline import get_tir_pipeline, register_tir_pipeline
 
@@ -67,7 +68,7 @@ def _of_blocks(asked: set[str]) -> tvm.transform.Pass:
         s_tir.transform.LowerInitBlock(),
         s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
         s_tir.transform.ConvertBlocksToOpaque(),
-        s_tir.transform.CompactBufferAllocation(),
+        _compact_stages,
         s_tir.transform.LowerMatchBuffer(),
         s_tir.transform.StmtSimplify(),
         s_tir.transform.LowerOpaqueBlock(),
@@ -75,6 +76,30 @@ def _of_blocks(asked: set[str]) -> tvm.transform.Pass:
         tirx.transform.RemoveNoOp(),  # parts of cut loops that LLVM does not see to be empty
     ]
     return tvm.transform.Sequential([*passes, *_to_calls(asked)])
+
+
+@tvm.transform.module_pass(opt_level=0, name="vmkit.CompactStages")
+def _compact_stages(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
+    """Have TVM make the memory of stages as small as the part that is used, where a stage is within loops.
+
+    What stands before all loops is written and read whole. TVM joins the regions of all accesses to it nevertheless,
+    one by one, and proves each time how the next one lies: minutes where a window that is copied element by element is
+    written out.
+    """
+    within = {gvar: f for gvar, f in mod.functions.items() if _has_stages_within_loops(f)}
+    if not within:
+        return mod
+    made = s_tir.transform.CompactBufferAllocation()(tvm.IRModule(within, attrs=mod.attrs))
+    return tvm.IRModule({**mod.functions, **made.functions}, attrs=mod.attrs)
+
+
+def _has_stages_within_loops(function: tvm.ir.BaseFunc) -> bool:
+    if not isinstance(function, tirx.PrimFunc):
+        return True
+    allocating: list[s_tir.SBlock] = []
+    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda b: allocating.append(b) if b.alloc_buffers else None))
+    root = getattr(function.body, "block", None)
+    return any(not block.same_as(root) for block in allocating)
 
 
 def _of_loops(asked: set[str]) -> tvm.transform.Pass:

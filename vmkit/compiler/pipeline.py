@@ -42,6 +42,7 @@ from ..relax.shape_pipeline import SHAPES
 from ..relax.shared_kernels import share_kernels
 from ..relax.sharing import merge_views
 from ..relax.size_names import name_sizes
+from ..relax.slices import SLICE, legalized_slice
 from ..relax.storage import own_storage_of_branches
 from ..relax.symbols import with_prefix
 from ..relax.views import copies_of_given_values, legalizations, views_of_reshapes
@@ -113,7 +114,7 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
         dispatch_sort_scan(),
         transform.ConvertToDataflow(1),
         branches_apart(),
-        transform.LegalizeOps(legalizations()),
+        transform.LegalizeOps({**legalizations(), SLICE: legalized_slice}),
         annotate_patterns(),
         eliminate_dead_code(),
         isolate_definitions(),

@@ -11,14 +11,16 @@ import operator
 from collections.abc import Callable, Mapping
 from functools import partial, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import tvm
 from tvm import relax, tirx
-from tvm.sym import Analyzer
+from tvm.sym import Analyzer, ConstIntBound
 
 from ..errors import ModelError, UnsupportedOperatorError, VMKitError
+from ..schedule.expressions import uses
 from .packages import needed
+from .torch_indices import Importing, read_at, written_at
 
 if TYPE_CHECKING:
     import sympy
@@ -28,13 +30,6 @@ if TYPE_CHECKING:
 __all__ = ["from_exported_program", "from_pt2"]
 
 _WAY = "a program of torch.export"
-
-
-class _Importing(Protocol):
-    """What converters use of TVM's importer."""
-
-    block_builder: relax.BlockBuilder
-    env: dict[fx.Node, Any]
 
 
 def from_pt2(path: Path) -> tvm.IRModule:
@@ -72,8 +67,13 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     class Importer(ExportedProgramImporter):
         def create_convert_map(self) -> dict[str, Callable[[Any], Any]]:
             more = {name: partial(_extreme, self, reduced) for name, reduced in _EXTREMES.items()}
-            mended = {"cat.default": partial(_joined, self)}
-            converters = more | super().create_convert_map() | mended
+            own = super().create_convert_map()
+            mended = {
+                "cat.default": partial(_joined, self),
+                "index.Tensor": partial(read_at, self, own["index.Tensor"]),
+            }
+            written = {name: partial(written_at, self) for name in ("index_put.default", "index_put_.default")}
+            converters = more | own | mended | written
             return {name: _checked(self, convert) for name, convert in converters.items()}
 
     decomposed = program.run_decompositions()
@@ -91,7 +91,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
 _EXTREMES = {"amax.default": relax.op.max, "amin.default": relax.op.min}
 
 
-def _extreme(importer: _Importing, reduced: Callable[..., relax.Expr], node: fx.Node) -> relax.Expr:
+def _extreme(importer: Importing, reduced: Callable[..., relax.Expr], node: fx.Node) -> relax.Expr:
     """Return the largest or least elements along axes, by default along all of them."""
     # The types of a graph's arguments are wider than the schema, which says a tensor, a list of integers and a flag.
     data, *options = cast("tuple[Any, ...]", node.args)
@@ -100,7 +100,7 @@ def _extreme(importer: _Importing, reduced: Callable[..., relax.Expr], node: fx.
     return importer.block_builder.emit(reduced(importer.env[data], axis=axes, keepdims=keepdims))
 
 
-def _joined(importer: _Importing, node: fx.Node) -> relax.Expr:
+def _joined(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return tensors along an axis; PyTorch lets vectors of no elements stand among them, as caches begin with."""
     given, *axis = cast("tuple[Any, ...]", node.args)
     shapes = [list(each.meta["val"].shape) for each in given]
@@ -128,7 +128,7 @@ def _require_known(program: torch.export.ExportedProgram, known: Mapping[str, An
         )
 
 
-def _checked(importer: _Importing, convert: Callable[[fx.Node], object]) -> Callable[[fx.Node], object]:
+def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Callable[[fx.Node], object]:
     """Return a converter that says which node it fails at, and whose results have the sizes that PyTorch knows."""
 
     def converted(node: fx.Node) -> object:
@@ -136,6 +136,8 @@ def _checked(importer: _Importing, convert: Callable[[fx.Node], object]) -> Call
             result = convert(node)
             value = node.meta.get("val")
             return result if value is None else _sized(importer, result, value)
+        except VMKitError:
+            raise
         except Exception as error:
             given = ", ".join(
                 str(importer.env[a].ty) for a in node.all_input_nodes if hasattr(importer.env.get(a), "ty")
@@ -149,16 +151,29 @@ def _checked(importer: _Importing, convert: Callable[[fx.Node], object]) -> Call
     return converted
 
 
-def _sized(importer: _Importing, result: object, value: object) -> object:
+def _sized(importer: Importing, result: object, value: object) -> object:
     """Return a result with the sizes of what PyTorch says that it is, cast to those where Relax says other ones."""
     if not isinstance(result, relax.Expr) or not isinstance(result.ty, relax.TensorType) or not hasattr(value, "shape"):
         return result
     symbols = {s.name: s for v in importer.env.values() for s in _symbols(v)}
-    shape = [_dim(d, symbols) for d in value.shape]
+    sizes = [_dim(d, symbols) for d in value.shape]
+    shape = [d for d in sizes if d is not None]
     own = result.ty.shape
-    if any(d is None for d in shape) or (own is not None and _are_equal(list(own), shape)):
+    if len(shape) < len(sizes) or (own is not None and _are_equal(list(own), shape)):
         return result
+    if own is not None and len(own) == len(shape):
+        shape = [_as_check(d, size) for d, size in zip(shape, own, strict=True)]
     return importer.block_builder.match_cast(result, relax.TensorType(shape, result.ty.dtype))
+
+
+def _as_check(size: tirx.Expr, own: tirx.Expr) -> tirx.Expr:
+    """Return a size to cast another to, no bare symbol where that other one is computed from it.
+
+    TVM puts what is cast in the place of a bare symbol, within itself without end here, and dies of that.
+    """
+    if not isinstance(size, tvm.ir.Var) or own.same_as(size) or not uses(own, size):
+        return size
+    return tirx.Max(size, tirx.IntImm(str(size.ty.dtype), 0))
 
 
 def _symbols(value: object) -> list[tirx.Var]:
@@ -170,6 +185,9 @@ def _symbols(value: object) -> list[tirx.Var]:
 
 def _are_equal(own: list[Any], shape: list[Any]) -> bool:
     analyzer = Analyzer()
+    for size in {*shape}:
+        if isinstance(size, tvm.ir.Var):
+            analyzer.update(size, ConstIntBound(0, ConstIntBound.POS_INF))
     return len(own) == len(shape) and all(analyzer.can_prove_equal(a, b) for a, b in zip(own, shape, strict=True))
 
 

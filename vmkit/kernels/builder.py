@@ -13,6 +13,7 @@ from typing import TypeAlias, overload
 from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
+from tvm.sym import Analyzer
 
 from ..relay.ir.dims import as_expr
 from ..relay.op.kernel import const as integer
@@ -131,8 +132,9 @@ def either(test: tirx.Expr, then: Callable[[], None], otherwise: Callable[[], No
 
 
 def memory(count: Size, dtype: str = "float32") -> tirx.Buffer:
-    """Return new memory for so many numbers."""
-    return T.alloc_buffer((count,), dtype, layout=None)
+    """Return new memory for so many numbers; a number of them that follows from numbers is one."""
+    size = Analyzer().simplify(count) if isinstance(count, tirx.Expr) else count
+    return T.alloc_buffer((size,), dtype, layout=None)
 
 
 def local(*shape: Size, dtype: str = "float32") -> tirx.Buffer:

@@ -27,7 +27,7 @@ from .registry import OpPattern, entry, operator
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
-__all__ = ["ScatterElements"]
+__all__ = ["ScatterElements", "write_at_positions"]
 
 _REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
@@ -161,16 +161,22 @@ class ScatterND:
     def lower(context: LowerContext, attrs: ScatterNDAttrs, *values: relax.Expr) -> relax.Expr:
         shape, where, updates = (context.shape(v) for v in values)
         require_agreed(context, updates, ScatterND.expected(shape, where), "updates")
-        count, outer = where[0], len(where) - 1
 
-        def body(outputs: list[tirx.Buffer], data: tirx.Buffer, indices: tirx.Buffer, updates: tirx.Buffer) -> None:
-            (out,) = outputs
-            _copy(out, data)
-            with grid(list(updates.shape)) as i:
-                to = [_counted(indices[tuple([const(k), *i[:outer]])], data.shape[k]) for k in range(count)]
-                _write(out, [*to, *i[outer:]], updates[tuple(i)] if i else updates[()], attrs.mode)
+        def body(outputs: list[tirx.Buffer], *given: tirx.Buffer) -> None:
+            write_at_positions(outputs[0], *given, reduction=attrs.mode)
 
         return loops(context, [(shape, str(values[0].ty.dtype))], body, *values)
+
+
+def write_at_positions(
+    out: tirx.Buffer, data: tirx.Buffer, indices: tirx.Buffer, updates: tirx.Buffer, *, reduction: str
+) -> None:
+    """Write loops that make data with updates at positions, one after the other: ``indices[k]`` are of dimension k."""
+    _copy(out, data)
+    outer = len(indices.shape) - 1
+    with grid(list(updates.shape)) as i:
+        to = [_counted(indices[tuple([const(k), *i[:outer]])], data.shape[k]) for k in range(int(indices.shape[0]))]
+        _write(out, [*to, *i[outer:]], updates[tuple(i)] if i else updates[()], reduction)
 
 
 @attrs_node("relay.attrs.SparseToDenseAttrs")

@@ -1,0 +1,146 @@
+"""Elements of tensors of PyTorch that are read and written where other tensors say: ``x[:, i, j]``, ``x[i] = y``.
+
+PyTorch joins the shapes of all indices. Where the axes that they index stand side by side, what they have in common
+takes the place of these axes, else it comes first. TVM's importer knows neither where some axes are taken whole. Here
+the axes that are indexed are put first, and those of the result in their order afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from tvm import relax, te, tirx
+
+from .._dataclasses import dataclass
+from ..errors import UnsupportedOperatorError
+from ..relay.op.kernel import as_index, inside, statement_of
+from ..relay.op.scatter import write_at_positions
+
+if TYPE_CHECKING:
+    from torch import fx
+
+__all__ = ["Importing", "read_at", "written_at"]
+
+
+class Importing(Protocol):
+    """What converters use of TVM's importer."""
+
+    block_builder: relax.BlockBuilder
+    env: dict[fx.Node, Any]
+
+
+@dataclass(frozen=True)
+class _Axes:
+    """Which axes of a tensor are indexed, `given`, by tensors that have `common` axes between them."""
+
+    rank: int
+    given: Sequence[int]
+    common: int
+
+    @property
+    def first(self) -> list[int]:
+        """The axes of the tensor, the indexed ones first."""
+        return [*self.given, *(a for a in range(self.rank) if a not in self.given)]
+
+    @property
+    def of_result(self) -> list[int]:
+        """The axes that are indexed first, in the order of PyTorch's result."""
+        begin, end = self.given[0], self.given[-1]
+        before = begin if end - begin + 1 == len(self.given) else 0
+        whole = range(self.common, self.common + self.rank - len(self.given))
+        return [*whole[:before], *range(self.common), *whole[before:]]
+
+
+def read_at(importer: Importing, convert: Callable[[fx.Node], object], node: fx.Node) -> object:
+    """Return elements at positions; a position that is outside reads the nearest one, and a mask is TVM's to convert.
+
+    TVM's own kernels read whatever memory a position outside is in, and know no negative ones.
+    """
+    data, indices = cast("tuple[Any, ...]", node.args)
+    given = [axis for axis, index in enumerate(indices) if index is not None]
+    tensors = [importer.env[indices[axis]] for axis in given]
+    if not tensors or any(str(t.ty.dtype) == "bool" for t in tensors):
+        return convert(node)
+    common = _joined_shape([list(t.ty.shape) for t in tensors])
+    axes = _Axes(importer.env[data].ty.ndim, given, len(common))
+    order = axes.of_result
+
+    def kernel(data: te.Tensor, positions: Sequence[te.Tensor], common: Sequence[tirx.Expr]) -> te.Tensor:
+        whole = [*common, *(data.shape[a] for a in axes.first[len(given) :])]
+
+        def element(*index: tirx.Expr) -> tirx.Expr:
+            at = [index[order.index(a)] for a in range(len(order))]
+            place = dict(zip(axes.first[len(given) :], at[len(common) :], strict=True))
+            for axis, tensor in zip(given, positions, strict=True):
+                shared = at[len(common) - len(tensor.shape) : len(common)]
+                own = [0 if _is_one(size) else i for size, i in zip(tensor.shape, shared, strict=True)]
+                place[axis] = inside(as_index(tensor(*own)), data.shape[axis], wrap=True)
+            return data(*(place[a] for a in range(axes.rank)))
+
+        return te.compute([whole[a] for a in order], element, name="index", tag="injective")
+
+    return importer.block_builder.emit_te(kernel, importer.env[data], tensors, common, primfunc_name_hint="index")
+
+
+def written_at(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return a tensor with values written, or added, at positions, one after the other; at none that is outside."""
+    data, indices, values, *accumulate = cast("tuple[Any, ...]", node.args)
+    is_added = bool(accumulate[0] if accumulate else node.kwargs.get("accumulate", False))
+    given = [axis for axis, index in enumerate(indices) if index is not None]
+    tensor, value, emit = importer.env[data], importer.env[values], importer.block_builder.emit
+    tensors = [importer.env[indices[axis]] for axis in given]
+    if any(str(t.ty.dtype) == "bool" for t in tensors):
+        if len(tensors) > 1 or any(size != 1 for size in values.meta["val"].shape):
+            raise UnsupportedOperatorError(
+                f"a program of torch.export: node {node.name!r} ({node.target}) writes different values where a mask "
+                "is true; only one value is written so",
+                [str(node.target)],
+            )
+        return _written_where(importer, tensor, tensors[0], value, given[0], is_added)
+    shapes = [list(t.ty.shape) for t in tensors]
+    common = _joined_shape(shapes)
+    axes = _Axes(tensor.ty.ndim, given, len(common))
+    moved = emit(relax.op.permute_dims(tensor, axes.first))
+    wide = [relax.op.broadcast_to(relax.op.astype(t, "int64"), relax.ShapeExpr(common)) for t in tensors]
+    positions = emit(relax.op.stack([emit(each) for each in wide], axis=0))
+    whole = [*common, *list(moved.ty.shape)[len(given) :]]
+    seen = relax.op.broadcast_to(value, relax.ShapeExpr([whole[a] for a in axes.of_result]))
+    updates = emit(relax.op.permute_dims(emit(seen), _inverse(axes.of_result)))
+    reduction = "add" if is_added else "update"
+
+    def kernel(data: te.Tensor, positions: te.Tensor, updates: te.Tensor) -> te.Tensor:
+        def written(inputs: Sequence[tirx.Buffer], outputs: Sequence[tirx.Buffer]) -> tirx.Stmt:
+            return statement_of(lambda: write_at_positions(outputs[0], *inputs, reduction=reduction))
+
+        operands = [data, positions, updates]
+        return te.extern([data.shape], operands, written, dtype=[data.dtype], name="index_put")
+
+    made = importer.block_builder.emit_te(kernel, moved, positions, updates, primfunc_name_hint="index_put")
+    return emit(relax.op.permute_dims(made, _inverse(axes.first)))
+
+
+def _written_where(
+    importer: Importing, tensor: relax.Expr, mask: relax.Expr, value: relax.Expr, axis: int, is_added: bool
+) -> relax.Expr:
+    """Return a tensor with one value written, or added, where a mask over axes from one on is true."""
+    emit = importer.block_builder.emit
+    behind = tensor.ty.ndim - axis - mask.ty.ndim
+    wide = emit(relax.op.expand_dims(mask, [*range(mask.ty.ndim, mask.ty.ndim + behind)])) if behind else mask
+    one = emit(relax.op.reshape(value, relax.ShapeExpr([])))
+    return emit(relax.op.where(wide, emit(relax.op.add(tensor, one)) if is_added else one, tensor))
+
+
+def _joined_shape(shapes: Sequence[Sequence[tirx.Expr]]) -> list[tirx.Expr]:
+    """Return the shape to which shapes are broadcast that PyTorch found to fit."""
+    rank = max(map(len, shapes))
+    padded = [[tirx.IntImm("int64", 1)] * (rank - len(shape)) + [*shape] for shape in shapes]
+    return [next((d for d in sizes if not _is_one(d)), sizes[0]) for sizes in zip(*padded, strict=True)]
+
+
+def _is_one(size: tirx.Expr) -> bool:
+    return isinstance(size, tirx.IntImm) and int(size) == 1
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    return sorted(range(len(order)), key=order.__getitem__)
