@@ -19,7 +19,7 @@ from vmkit.compiler.all_cores import cores_to_use, on_all_cores, using_cores
 from vmkit.compiler.kernel_modules import modules_of, number_of_modules
 from vmkit.executable import objects
 from vmkit.kernels.builder import T, constant, integer, kernel
-from vmkit.relax.kernel_groups import grouping
+from vmkit.relax.kernel_groups import segments
 
 RNG = np.random.default_rng(0)
 WIDTHS = range(8, 30, 2)
@@ -49,8 +49,8 @@ def check(executable: vmkit.Executable) -> None:
 
 
 def test_kernels_are_built_as_several_modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grouping, "_ENOUGH_KERNELS", 3)
-    monkeypatch.setattr(grouping, "_ENOUGH_BYTES", 0)
+    monkeypatch.setattr(segments, "_ENOUGH_KERNELS", 3)
+    monkeypatch.setattr(segments, "_ENOUGH_BYTES", 0)
     with using_cores(3):
         executable = vmkit.compile(network(), "native")
         (library,) = executable.libraries
@@ -97,8 +97,8 @@ def test_machine_code_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_kernel_of_two_modules_is_built_for_one_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(grouping, "_ENOUGH_KERNELS", 3)
-    monkeypatch.setattr(grouping, "_ENOUGH_BYTES", 0)
+    monkeypatch.setattr(segments, "_ENOUGH_KERNELS", 3)
+    monkeypatch.setattr(segments, "_ENOUGH_BYTES", 0)
     monkeypatch.setattr(kernel_modules, "_FEWEST", 2)
     weights = [RNG.standard_normal((8, 8)).astype("float32") for _ in range(6)]
     x = y = relay.var("x", shape=DATA.shape)

@@ -9,7 +9,7 @@ share a workspace.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import tvm
 import tvm_ffi
@@ -21,21 +21,14 @@ from ...relay.ir.dims import structural_key
 from ..aliases import TENSOR, home_of, is_call, is_silent
 from ..rewrite import Reads, bindings_of, on_functions, variables_in, with_branches, with_functions
 from .functions import KernelCall, KernelGroup, group_function, kernel_call
-from .looks import bytes_of, is_long, look_part, run_state
+from .looks import is_long, look_part, run_state
 from .loop_functions import KernelLoop, flag_part, loop_function, move_part
 from .loops import FoundLoop, find_loop
 from .parts import CALLS_PARTS, as_part
+from .segments import segments
 from .workspaces import places_of, with_workspaces
 
 __all__ = ["group_kernels", "kernels_of_groups"]
-
-_MOST_TENSORS = 64  # that a group takes from outside, so that its function does not grow too large for LLVM
-
-# Kernels of one group are built by one core, and calling one group more takes 0.2 us. So a group of this many different
-# kernels ends once its calls have read and written so many bytes, which no processor does in less than a hundred times
-# that.
-_ENOUGH_KERNELS = 8
-_ENOUGH_BYTES = 4 << 20
 
 Functions = dict[ir.GlobalVar, tirx.PrimFunc]
 
@@ -124,7 +117,7 @@ class _Grouping:
         last = _last_uses(bindings, sequence.body, self.reads)
         calls = {b.var: call for b in bindings if (call := self.call_of(b)) is not None}
         items: list[relax.Binding | tuple[relax.VarBinding, KernelGroup]] = []
-        for start, end in _segments(bindings, calls):
+        for start, end in segments(bindings, calls, memory):
             segment = bindings[start:end]
             outside = {b.var for b in segment if last.get(b.var, -1) >= end}
             group = self.group_of(segment, calls, outside, memory)
@@ -204,37 +197,6 @@ def _shared(mod: tvm.IRModule, groups: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> 
 
     callers = {gvar: changed(f) for gvar, f in mod.functions.items() if isinstance(f, relax.Function)}
     return with_functions(mod, callers), {gvar: groups[gvar] for gvar in first.values()}
-
-
-def _segments(bindings: Sequence[relax.Binding], calls: Mapping[ir.Var, KernelCall]) -> Iterator[tuple[int, int]]:
-    """Yield the ends of parts of a sequence; in each either all bindings may be in one group, or there is but one."""
-    start, own, given = 0, set[relax.Expr](), set[relax.Expr]()
-    kernels, moved = set[ir.GlobalVar](), 0
-    for position, binding in enumerate(bindings):
-        call = calls.get(binding.var)
-        if call is None and not is_silent(binding):
-            if start < position:
-                yield start, position
-            yield position, position + 1
-            start, own, given, kernels, moved = position + 1, set(), set(), set(), 0
-            continue
-        if call is not None:
-            taken = set(call.tensors) - own
-            is_enough = len(kernels) >= _ENOUGH_KERNELS and moved >= _ENOUGH_BYTES
-            if given and (len(given | taken) > _MOST_TENSORS or is_enough):
-                yield start, position
-                start, own, given, taken, kernels, moved = position, set(), set(), set(call.tensors), set(), 0
-            given |= taken
-            kernels.add(call.kernel)
-            moved += _bytes_moved(call)
-        own.add(binding.var)
-    if start < len(bindings):
-        yield start, len(bindings)
-
-
-def _bytes_moved(call: KernelCall) -> int:
-    """Return how many bytes the tensors of a call have that are of known size."""
-    return sum(int(size) for size in map(bytes_of, call.tensors) if isinstance(size, tirx.IntImm))
 
 
 def _last_uses(bindings: Sequence[relax.Binding], body: relax.Expr, reads: Reads) -> dict[ir.Var, int]:
