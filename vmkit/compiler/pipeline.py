@@ -36,6 +36,7 @@ from ..relax.parameter_sizes import sizes_from_casts, sizes_of_parameters
 from ..relax.patterns import annotate_patterns
 from ..relax.places import keeping_places, nodes_of_kernels
 from ..relax.planning import plan_memory
+from ..relax.positions import LIMITED
 from ..relax.scaled_storage import share_scaled_storage
 from ..relax.shape_heap import lower_shapes
 from ..relax.shape_pipeline import SHAPES
@@ -114,7 +115,7 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
         dispatch_sort_scan(),
         transform.ConvertToDataflow(1),
         branches_apart(),
-        transform.LegalizeOps({**legalizations(), SLICE: legalized_slice}),
+        transform.LegalizeOps({**legalizations(), SLICE: legalized_slice, **LIMITED}),
         annotate_patterns(),
         eliminate_dead_code(),
         isolate_definitions(),

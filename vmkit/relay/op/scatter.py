@@ -27,7 +27,7 @@ from .registry import OpPattern, entry, operator
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
-__all__ = ["ScatterElements", "write_at_positions"]
+__all__ = ["ScatterElements", "write_at_positions", "write_elements"]
 
 _REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "update": lambda old, new: new,
@@ -115,15 +115,21 @@ class ScatterElements:
                 message = f"scatter_elements: dimension {k} is {{actual}} in indices and only {{expected}} in updates"
                 context.require_equal(a, dims.minimum(a, b), message)
 
-        def body(outputs: list[tirx.Buffer], data: tirx.Buffer, indices: tirx.Buffer, updates: tirx.Buffer) -> None:
-            (out,) = outputs
-            _copy(out, data)
-            with grid(list(indices.shape)) as i:
-                to: list[tirx.Expr] = list(i)
-                to[axis] = _counted(indices[tuple(i)], data.shape[axis])
-                _write(out, to, updates[tuple(i)], attrs.reduction)
+        def body(outputs: list[tirx.Buffer], *given: tirx.Buffer) -> None:
+            write_elements(outputs[0], *given, axis=axis, reduction=attrs.reduction)
 
         return loops(context, [(shape, str(values[0].ty.dtype))], body, *values)
+
+
+def write_elements(
+    out: tirx.Buffer, data: tirx.Buffer, indices: tirx.Buffer, updates: tirx.Buffer, *, axis: int, reduction: str
+) -> None:
+    """Write loops that make data with updates at positions along an axis, one after the other."""
+    _copy(out, data)
+    with grid(list(indices.shape)) as i:
+        to: list[tirx.Expr] = list(i)
+        to[axis] = _counted(indices[tuple(i)], data.shape[axis])
+        _write(out, to, updates[tuple(i)], reduction)
 
 
 @attrs_node("relay.attrs.ScatterNDAttrs")
@@ -169,13 +175,19 @@ class ScatterND:
 
 
 def write_at_positions(
-    out: tirx.Buffer, data: tirx.Buffer, indices: tirx.Buffer, updates: tirx.Buffer, *, reduction: str
+    out: tirx.Buffer, data: tirx.Buffer, indices: tirx.Buffer, updates: tirx.Buffer, *, reduction: str, axis: int = 0
 ) -> None:
-    """Write loops that make data with updates at positions, one after the other: ``indices[k]`` are of dimension k."""
+    """Write loops that make data with updates at positions, one after the other.
+
+    Those of the data's dimension k are ``indices[k]``, or the k-th along another axis.
+    """
     _copy(out, data)
     outer = len(indices.shape) - 1
     with grid(list(updates.shape)) as i:
-        to = [_counted(indices[tuple([const(k), *i[:outer]])], data.shape[k]) for k in range(int(indices.shape[0]))]
+        to = [
+            _counted(indices[tuple([*i[:axis], const(k), *i[axis:outer]])], data.shape[k])
+            for k in range(int(indices.shape[axis]))
+        ]
         _write(out, [*to, *i[outer:]], updates[tuple(i)] if i else updates[()], reduction)
 
 
