@@ -12,9 +12,9 @@ import tvm_ffi
 from tvm import relax, tirx
 
 import vmkit
+from vmkit._tvm.nodes import is_choice
 from vmkit.compiler.options import CompilerOptions
 from vmkit.compiler.pipeline import fuse_relax
-from vmkit.schedule.expressions import is_choice
 
 CASES: dict[str, tuple[Callable[[Any, Any], tuple[Any, Any]], int]] = {
     "the last ones": (lambda n, k: (n - 3, n), 1),

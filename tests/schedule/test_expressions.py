@@ -6,7 +6,8 @@ import pytest
 import tvm_ffi
 from tvm import te, tirx
 
-from vmkit.schedule.expressions import conjuncts, is_choice, is_one, known, loads_in, replaced, stride, uses
+from vmkit._tvm.nodes import is_choice
+from vmkit.schedule.expressions import conjuncts, is_one, known, loads_in, replaced, stride, uses
 
 i, j, n = (tirx.Var(name, "int64") for name in "ijn")
 

@@ -15,9 +15,9 @@ from tvm import tirx
 from tvm.sym import Analyzer
 
 from .._dataclasses import dataclass
-from .._tvm.nodes import TensorLoad
+from .._tvm.nodes import TensorLoad, is_choice
 from ..relay.op.ordering import has_nan
-from ..schedule.expressions import conjuncts, is_choice, known, stride, uses
+from ..schedule.expressions import conjuncts, known, stride, uses
 from .buffers import buffer_homes
 
 __all__ = ["without_padding_terms"]

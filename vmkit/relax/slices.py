@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import relax, te, tirx
 from tvm.sym import Analyzer, ConstIntBound
 
-from ..schedule.expressions import is_choice
+from .._tvm.nodes import is_choice
 from .rewrite import variables_in
 
 __all__ = ["SLICE", "legalized_slice"]

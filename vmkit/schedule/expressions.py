@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeGuard, TypeVar
+from typing import TypeVar
 
 import tvm
 import tvm_ffi
@@ -12,7 +12,7 @@ from tvm.sym import Analyzer
 
 from .._tvm.nodes import TensorLoad
 
-__all__ = ["conjuncts", "is_choice", "is_one", "known", "loads_in", "replaced", "stride", "uses"]
+__all__ = ["conjuncts", "is_one", "known", "loads_in", "replaced", "stride", "uses"]
 
 N = TypeVar("N")
 
@@ -38,11 +38,6 @@ def known(size: tirx.Expr) -> int | None:
 def is_one(size: tirx.Expr) -> bool:
     """Say whether a size is the constant 1."""
     return known(size) == 1
-
-
-def is_choice(value: tirx.Expr | None) -> TypeGuard[tvm.ir.Call]:
-    """Say whether an expression is ``if_then_else``, of which only one of two values is computed."""
-    return isinstance(value, tvm.ir.Call) and getattr(value.op, "name", "") == "prim.if_then_else"
 
 
 def conjuncts(condition: tirx.Expr) -> list[tirx.Expr]:

@@ -12,9 +12,9 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
-from .._tvm.nodes import TensorLoad
+from .._tvm.nodes import TensorLoad, is_choice
 from .blocks import Block, is_reduction, kernel_blocks
-from .expressions import is_choice, loads_in, stride, uses
+from .expressions import loads_in, stride, uses
 
 __all__ = ["inline_cheap_blocks", "inline_rows", "inline_unless_large"]
 

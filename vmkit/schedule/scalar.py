@@ -13,8 +13,9 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from .._dataclasses import dataclass
+from .._tvm.nodes import is_choice
 from .blocks import Block, is_empty, is_reduction, kernel_blocks
-from .expressions import is_choice, known, loads_in, uses
+from .expressions import known, loads_in, uses
 from .inlining import inline_cheap_blocks, inline_unless_large
 
 __all__ = ["schedule_for_scalars"]

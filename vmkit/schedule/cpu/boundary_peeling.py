@@ -16,9 +16,9 @@ from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
 from ..._dataclasses import dataclass
-from ..._tvm.nodes import TensorLoad
+from ..._tvm.nodes import TensorLoad, is_choice
 from ..blocks import Loop, SingleReduction, computed_once, unmarked, with_fields
-from ..expressions import conjuncts, is_choice, is_one, replaced, stride, uses
+from ..expressions import conjuncts, is_one, replaced, stride, uses
 
 __all__ = ["Boundaries", "adds_nothing", "boundaries_of", "copied", "mark_boundaries", "with_peeled_boundaries"]
 

@@ -15,8 +15,9 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..._dataclasses import dataclass
+from ..._tvm.nodes import is_choice
 from ..blocks import extent, is_reduction, kernel_blocks, static_size, unmarked
-from ..expressions import is_choice, replaced
+from ..expressions import replaced
 from ..rule import Rule, choices
 from .boundary_peeling import copied
 from .elementwise import PARALLEL_SIZE, sharing

@@ -13,9 +13,9 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ..._tvm import unchecked_schedule
-from ..._tvm.nodes import TensorLoad
+from ..._tvm.nodes import TensorLoad, is_choice
 from ..blocks import Block, extent, is_reduction, kernel_blocks, with_fields
-from ..expressions import is_choice, known, loads_in, uses
+from ..expressions import known, loads_in, uses
 
 __all__ = ["flattened", "flattened_rows", "flattened_steps"]
 

@@ -12,9 +12,9 @@ from tvm import s_tir, tirx
 from tvm.ir import Range
 
 from ..._dataclasses import dataclass
-from ..._tvm.nodes import TensorLoad
+from ..._tvm.nodes import TensorLoad, is_choice
 from ..blocks import SingleReduction, accesses, single_reduction
-from ..expressions import conjuncts, is_choice, known, loads_in, replaced, stride, uses
+from ..expressions import conjuncts, known, loads_in, replaced, stride, uses
 from .boundary_peeling import adds_nothing
 from .stages import block_of, is_chain, nests_of, with_nests
 

@@ -11,8 +11,9 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from ..._tvm.nodes import is_choice
 from ..blocks import Block, Loop, extent, unmarked
-from ..expressions import is_choice, loads_in, replaced, stride, uses
+from ..expressions import loads_in, replaced, stride, uses
 from .boundary_peeling import copied
 
 __all__ = ["mark_short_line", "with_short_lines"]

@@ -15,11 +15,11 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
-from ..._tvm.nodes import TensorLoad
+from ..._tvm.nodes import TensorLoad, is_choice
 from ...kernels.builder import T, as_expr, integer, kernel, local, ramp, reinterpreted
 from ...kernels.lanes import transposed
 from ..blocks import Loop, unmarked
-from ..expressions import conjuncts, is_choice, known, loads_in, replaced, stride, uses
+from ..expressions import conjuncts, known, loads_in, replaced, stride, uses
 
 __all__ = ["mark_squares", "with_squares"]
 

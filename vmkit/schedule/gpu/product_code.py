@@ -16,8 +16,9 @@ from tvm.ir import Range
 from tvm.sym import Analyzer
 
 from ..._dataclasses import dataclass
+from ..._tvm.nodes import is_choice
 from ..blocks import accesses
-from ..expressions import is_choice, replaced
+from ..expressions import replaced
 from .product import Operand, Product
 
 __all__ = ["LEFT", "RESULT", "RIGHT", "SUMS", "TOTAL", "Layout", "written"]

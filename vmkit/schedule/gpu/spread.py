@@ -10,6 +10,7 @@ from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..._dataclasses import dataclass
+from ..._tvm.nodes import is_choice
 from ..blocks import (
     Block,
     Loop,
@@ -18,7 +19,7 @@ from ..blocks import (
     kernel_blocks,
     static_size,
 )
-from ..expressions import is_choice, loads_in
+from ..expressions import loads_in
 from ..inlining import inline_cheap_blocks, inline_unless_large
 
 __all__ = ["prepare", "reduce_together", "spread_blocks"]

@@ -7,8 +7,9 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer
 
+from ..._tvm.nodes import is_choice
 from ...target.gpu import WIDEST_LOAD
-from ..expressions import is_choice, is_one, replaced, stride, uses
+from ..expressions import is_one, replaced, stride, uses
 
 __all__ = ["is_conditional", "neighbours"]
 
