@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
-from tvm import relax
+from tvm import relax, te, topi
 
 import vmkit
 
@@ -76,6 +76,22 @@ def test_elements_are_scattered_inside_alone(reduction: str, first: float) -> No
 def test_slices_are_scattered_inside_alone() -> None:
     at, updates = np.array([[1], [-1], [4], [FAR], [-FAR]]), -np.ones((5, 6), "float32")
     found = ran(lambda x, i, u: relax.op.scatter_nd(x, i, u, "update"), DATA, at, updates)
+    wanted = DATA.copy()
+    wanted[[1, 3]] = -1
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_kernel_whose_last_stage_is_loops_of_other_code_is_compiled() -> None:
+    def kernel(x: te.Tensor, i: te.Tensor, u: te.Tensor) -> te.Tensor:
+        return topi.scatter_nd(x, topi.transpose(i, [1, 0]), u, "update")
+
+    builder = relax.BlockBuilder()
+    types = [((4, 6), "float32"), ((2, 1), "int64"), ((2, 6), "float32")]
+    params = [relax.Var(f"p{at}", relax.TensorType(shape, dtype)) for at, (shape, dtype) in enumerate(types)]
+    with builder.function("main", params):
+        builder.emit_func_output(builder.emit_te(kernel, *params))
+    machine = vmkit.VirtualMachine(vmkit.compile(builder.get()), "cpu")
+    found = machine.run(DATA, np.array([[1], [3]]), -np.ones((2, 6), "float32")).numpy()
     wanted = DATA.copy()
     wanted[[1, 3]] = -1
     np.testing.assert_array_equal(found, wanted)

@@ -21,7 +21,14 @@ from .hyperbolic import acosh, asinh, atanh, cosh, sinh
 from .remainder import fmod
 from .rounding import ROUNDINGS, is_half
 
-__all__ = ["Quotient", "exponential_up_to_one", "sigmoid_quotient", "tanh_quotient", "with_vector_math"]
+__all__ = [
+    "Quotient",
+    "exponential_up_to_one",
+    "is_up_to_one",
+    "sigmoid_quotient",
+    "tanh_quotient",
+    "with_vector_math",
+]
 
 _UP_TO_ONE = "vmkit.exp_up_to_one"
 
@@ -55,6 +62,12 @@ _OF = {"float32": _FUNCTIONS, "float64": _OF_DOUBLES}
 def exponential_up_to_one(argument: tirx.Expr) -> tvm.ir.Call:
     """Return a call for the exponential of a float32 that is not above 0, which :func:`with_vector_math` writes out."""
     return tirx.call_pure_extern("float32", _UP_TO_ONE, argument)
+
+
+def is_up_to_one(call: tvm.ir.Call) -> bool:
+    """Say whether a call is one of :func:`exponential_up_to_one`."""
+    is_extern = getattr(call.op, "name", "") == "tirx.call_pure_extern"
+    return is_extern and str(getattr(call.args[0], "value", "")) == _UP_TO_ONE
 
 
 def with_vector_math(function: tirx.PrimFunc) -> tirx.PrimFunc:
