@@ -19,6 +19,7 @@ from ..kernels.builder import WRITTEN_OUT
 from ..relax.kernel_groups.parts import parts_called
 from ..relax.stack_buffers import keep_on_stack
 from ..schedule.rule import BY_RULE
+from .large_sizes import large_tensors
 
 __all__ = ["PIPELINE"]
 
@@ -84,12 +85,16 @@ def _compact_stages(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRMo
 
     What stands before all loops is written and read whole. TVM joins the regions of all accesses to it nevertheless,
     one by one, and proves each time how the next one lies: minutes where a window that is copied element by element is
-    written out.
+    written out. But it is this pass that refuses sizes which those behind it would cut off to 32 bits.
     """
-    within = {gvar: f for gvar, f in mod.functions.items() if _has_stages_within_loops(f)}
-    if not within:
+    compacted = {
+        gvar: function
+        for gvar, function in mod.functions.items()
+        if _has_stages_within_loops(function) or any(large_tensors(tvm.IRModule({gvar: function})))
+    }
+    if not compacted:
         return mod
-    made = s_tir.transform.CompactBufferAllocation()(tvm.IRModule(within, attrs=mod.attrs))
+    made = s_tir.transform.CompactBufferAllocation()(tvm.IRModule(compacted, attrs=mod.attrs))
     return tvm.IRModule({**mod.functions, **made.functions}, attrs=mod.attrs)
 
 

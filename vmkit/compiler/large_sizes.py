@@ -19,7 +19,7 @@ from ..errors import CompileError, VMKitError
 from ..relax.kernel_groups.parts import CALLS_PARTS
 from ..relax.rewrite import bindings_of
 
-__all__ = ["large_sizes_named"]
+__all__ = ["large_sizes_named", "large_tensors"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -57,7 +57,7 @@ def large_sizes_named(
 
 
 def _problem(mod: tvm.IRModule | None, bits: str) -> str:
-    found = list(dict.fromkeys(_large_tensors(mod))) if mod is not None else []
+    found = list(dict.fromkeys(large_tensors(mod))) if mod is not None else []
     shown = "; ".join(found[:_SHOWN]) + (f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else "")
     return (
         f"a size does not fit into {bits} bits, in which the compiler counts it: {shown or 'of a kernel'}; "
@@ -65,7 +65,7 @@ def _problem(mod: tvm.IRModule | None, bits: str) -> str:
     )
 
 
-def _large_tensors(mod: tvm.IRModule) -> Iterator[str]:
+def large_tensors(mod: tvm.IRModule) -> Iterator[str]:
     """Yield the operators and kernels over tensors of 2^31 elements and more, with the first such tensor of each."""
     for gvar, function in mod.functions.items():
         if isinstance(function, tirx.PrimFunc) and CALLS_PARTS not in function.attrs:
