@@ -14,8 +14,7 @@ from tvm import relax, te, tirx
 
 from .._dataclasses import dataclass
 from ..errors import UnsupportedOperatorError
-from ..relay.op.kernel import as_index, inside, statement_of
-from ..relay.op.scatter import write_at_positions
+from ..relay.op.kernel import as_index, inside
 
 if TYPE_CHECKING:
     from torch import fx
@@ -103,20 +102,11 @@ def written_at(importer: Importing, node: fx.Node) -> relax.Expr:
     axes = _Axes(tensor.ty.ndim, given, len(common))
     moved = emit(relax.op.permute_dims(tensor, axes.first))
     wide = [relax.op.broadcast_to(relax.op.astype(t, "int64"), relax.ShapeExpr(common)) for t in tensors]
-    positions = emit(relax.op.stack([emit(each) for each in wide], axis=0))
+    positions = emit(relax.op.stack([emit(each) for each in wide], axis=-1))
     whole = [*common, *list(moved.ty.shape)[len(given) :]]
     seen = relax.op.broadcast_to(value, relax.ShapeExpr([whole[a] for a in axes.of_result]))
     updates = emit(relax.op.permute_dims(emit(seen), _inverse(axes.of_result)))
-    reduction = "add" if is_added else "update"
-
-    def kernel(data: te.Tensor, positions: te.Tensor, updates: te.Tensor) -> te.Tensor:
-        def written(inputs: Sequence[tirx.Buffer], outputs: Sequence[tirx.Buffer]) -> tirx.Stmt:
-            return statement_of(lambda: write_at_positions(outputs[0], *inputs, reduction=reduction))
-
-        operands = [data, positions, updates]
-        return te.extern([data.shape], operands, written, dtype=[data.dtype], name="index_put")
-
-    made = importer.block_builder.emit_te(kernel, moved, positions, updates, primfunc_name_hint="index_put")
+    made = emit(relax.op.scatter_nd(moved, positions, updates, "add" if is_added else "update"))
     return emit(relax.op.permute_dims(made, _inverse(axes.first)))
 
 
