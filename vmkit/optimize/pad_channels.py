@@ -19,7 +19,9 @@ from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..target.processor import Processor
+from ..values.host_memory import as_array
 from .layout_choice import ConvSizes
+from .use_winograd import is_whole, shape_without_tiles
 
 __all__ = ["PadChannels"]
 
@@ -103,9 +105,8 @@ class _Padding:
             return None  # lines of few channels are short work
         if any(n != 1 for n in (*sizes.strides, *sizes.dilation)) or not 1 < max(sizes.window) <= _LARGEST_WINDOW:
             return None
-        weight = node.args[1].data.numpy()
-        if np.array_equal(weight, np.rint(weight)):
-            return None  # integers, whose sums are to be exact
+        if is_whole(as_array(node.args[1].data)):
+            return None
         count = -(-sizes.outer // lanes) * lanes
         if plan_winograd(_shape(node, sizes, count, lanes), self._machine) is None:
             return None
@@ -116,21 +117,10 @@ class _Padding:
 
 
 def _shape(node: Call, sizes: ConvSizes, count: int, lanes: int) -> WinogradShape:
-    batch, _, height, width = (d if isinstance(d, int) else None for d in node.args[0].checked_type.shape)
-    kernel = sizes.window[0], sizes.window[1]
+    batch, _, height, width = node.args[0].checked_type.shape
     top, left, bottom, right = padding_of(node.attrs.padding, 2)
-    return WinogradShape(
-        kernel=kernel,
-        tile=(1, 1),
-        batch=batch,
-        height=height,
-        width=width,
-        inner=sizes.inner,
-        outer=count,
-        padding=(top, left, bottom, right),
-        block=lanes * 2 if count % (lanes * 2) == 0 else lanes,
-        lanes=lanes,
-    )
+    window, channels = (sizes.window[0], sizes.window[1]), (sizes.inner, count)
+    return shape_without_tiles(window, (batch, height, width), channels, (top, left, bottom, right), lanes)
 
 
 def _convolution(node: Call, count: int) -> RelayExpr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -9,12 +10,13 @@ import numpy as np
 from ..kernels.winograd_plan import Machine, direct_cycles, plan_winograd, winograd_cycles
 from ..kernels.winograd_shape import WinogradPlan, WinogradShape
 from ..relay.ir import Expr, Function
+from ..relay.ir.types import Dim
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..values.host_memory import as_array
 from .conv_layers import ConvLayer, Make, layers_of, rewrite_layers
 
-__all__ = ["UseWinograd"]
+__all__ = ["UseWinograd", "is_whole", "shape_without_tiles"]
 
 _WORTH_KERNELS = 1.2  # times as long as convolutions take without tiles, from which on kernels for these are compiled
 
@@ -77,7 +79,7 @@ def _planned(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> tuple[
     sizes, lanes = layer.sizes, machine.lanes
     if not layer.is_everywhere or sizes["H"] * sizes["W"] == 1 or sizes["I"] % lanes or sizes["O"] % lanes or lanes < 4:
         return None
-    if _is_whole(as_array(layer.conv.args[1].data)):
+    if is_whole(as_array(layer.conv.args[1].data)):
         return None
     return plan_winograd(_shape_of(layer, lanes), machine, shares_kernels)
 
@@ -85,19 +87,36 @@ def _planned(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> tuple[
 def _shape_of(layer: ConvLayer, lanes: int) -> WinogradShape:
     """Return what a layer computes, without tiles."""
     sizes = layer.sizes
-    batch, height, width = (d if isinstance(d, int) else None for d in layer.image(layer.conv.args[0])[:3])
-    return WinogradShape(
-        kernel=(sizes["H"], sizes["W"]),
-        tile=(1, 1),
-        batch=batch,
-        height=height,
-        width=width,
-        inner=sizes["I"],
-        outer=sizes["O"],
-        padding=layer.padding,
-        block=lanes * 2 if sizes["O"] % (lanes * 2) == 0 else lanes,
-        lanes=lanes,
-    )
+    image, channels = layer.image(layer.conv.args[0])[:3], (sizes["I"], sizes["O"])
+    return shape_without_tiles((sizes["H"], sizes["W"]), image, channels, layer.padding, lanes)
+
+
+def shape_without_tiles(
+    window: tuple[int, int],
+    image: Sequence[Dim],
+    channels: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    lanes: int,
+) -> WinogradShape:
+    """Return what a convolution computes.
+
+    Parameters
+    ----------
+    window : tuple of int
+        Height and width of the kernel.
+    image : sequence of dim
+        Batch, height and width of the data.
+    channels : tuple of int
+        Of the data and of the result: multiples of the lanes.
+    padding : tuple of int
+        Above, left, below and right.
+    lanes : int
+        How many float32 a vector has.
+    """
+    batch, height, width = (d if isinstance(d, int) else None for d in image)
+    inner, outer = channels
+    block = lanes * 2 if outer % (lanes * 2) == 0 else lanes
+    return WinogradShape(window, (1, 1), batch, height, width, inner, outer, padding, block, lanes)
 
 
 def _chosen(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> Make | None:
@@ -129,7 +148,7 @@ def _chosen(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> Make | 
     return make
 
 
-def _is_whole(weight: np.ndarray) -> bool:
+def is_whole(weight: np.ndarray) -> bool:
     """Say whether a weight holds integers alone: those of quantised models, whose sums are to be exact."""
     first = weight[:1, :1, :1]  # which tells nearly always
     return all(bool(np.array_equal(part, np.rint(part))) for part in (first, weight))

@@ -68,9 +68,9 @@ class PackedGemm:
     """``clip(data @ weight + bias + residual)`` over the last axis of the data, on a CPU in float32.
 
     weight is (blocks, elements of a row, output channels of a block), the last block filled up, or overlapping the one
-    before if there are as many channels; then comes the bias
-    (units,) if has_bias, and the residual, like the result, if there is one. With a window, data is (batch, height,
-    width, channels), padded already, and a row is a window's elements by height, width and channel.
+    before if there are as many channels; then comes the bias (units,) if has_bias, and the residual, like the result,
+    if there is one. With a window, data is (batch, height, width, channels), padded already, and a row is a window's
+    elements by height, width and channel.
     """
 
     @staticmethod
