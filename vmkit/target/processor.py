@@ -9,7 +9,6 @@ from __future__ import annotations
 from tvm.target import Target
 
 from .._dataclasses import dataclass
-from . import llvm
 from .integer_unit import IntegerUnit, integer_unit
 from .matrix_unit import MatrixUnit, matrix_unit
 from .vectors import VectorUnit, vector_unit
@@ -98,9 +97,6 @@ class Rates:
 RATES = Rates()
 """Of every class of processors; measured on ones with AVX-512."""
 
-_FOLLOWING = ("znver",)
-"""Beginnings of the names of processors that follow several streams by themselves, page after page."""
-
 
 @dataclass(frozen=True)
 class Processor:
@@ -120,8 +116,6 @@ class Processor:
         Of a core.
     rates : Rates
         Of a core.
-    follows_streams : bool
-        Whether a core fetches what is read in order early enough by itself, so that asking for it only takes time.
 
     Examples
     --------
@@ -136,14 +130,11 @@ class Processor:
     cores: int
     caches: Caches = CACHES
     rates: Rates = RATES
-    follows_streams: bool = False
 
 
 def processor_of(target: Target) -> Processor:
     """Return the processor of a CPU target; of what the target does not say, the least that its architecture has."""
-    _, cpu, _ = llvm.description_of(target)
-    units = vector_unit(target), integer_unit(target), matrix_unit(target)
-    return Processor(*units, cores_of(target), follows_streams=cpu.startswith(_FOLLOWING))
+    return Processor(vector_unit(target), integer_unit(target), matrix_unit(target), cores_of(target))
 
 
 def cores_of(target: Target) -> int:

@@ -92,36 +92,14 @@ def test_tiles_of_any_number_of_rows_are_of_two_blocks_where_these_divide_all() 
         assert made in dense.candidates(plain, target)
 
 
-@pytest.mark.parametrize(
-    ("cpu", "rows", "inner", "is_prefetched"),
-    [
-        ("x86-64-v4", 1, 512, True),
-        ("sapphirerapids", 1, 512, True),
-        ("znver4", 1, 512, False),  # which follows streams by itself
-        ("znver3", 1, 512, False),
-        ("znver4", 2, 512, True),
-        ("x86-64-v4", 1, 16, False),  # a weight that is in the cache
-    ],
-)
-def test_few_rows_prefetch_what_the_processor_does_not_fetch_by_itself(
-    cpu: str, rows: int, inner: int, is_prefetched: bool
-) -> None:
-    target = canonical_target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}", None).primary
-    plain = rules.prepared(product(inner, 20, 32, rows=rows))
-    assert plain is not None
-    made = dense.decide(plain, target)
-    assert made is not None and made.ahead == is_prefetched
-    assert ("T.prefetch" in rules.scheduled(plain, dense.RULE, target, made).script()) == is_prefetched
-
-
-def product(inner: int, count: int, width: int, dtype: str = "float32", rows: int | tirx.Var = n) -> tirx.PrimFunc:
-    data, weight = te.placeholder((rows, inner), name="data"), te.placeholder((count, inner, width), dtype, "weight")
+def product(inner: int, count: int, width: int, dtype: str = "float32") -> tirx.PrimFunc:
+    data, weight = te.placeholder((n, inner), name="data"), te.placeholder((count, inner, width), dtype, "weight")
     k = te.reduce_axis((0, inner), "k")
 
     def element(i: tirx.Var, j: tirx.Var) -> tirx.Expr:
         return te.sum(data[i, k] * weight[j // width, k, j % width].astype("float32"), k)
 
-    result = te.compute((rows, count * width), element)
+    result = te.compute((n, count * width), element)
     return te.create_prim_func([data, weight, result])
 
 

@@ -2,9 +2,8 @@
 
 The weight is most of what is read, so it is read once: a block of it stays in the cache while all rows go by. Where
 there are enough rows to use it several times, the next block is prefetched meanwhile. For fewer rows several blocks are
-read side by side, so that results do not wait for each other, and what later steps read is prefetched; for one row not
-where the processor follows streams by itself, where asking for lines that are on their way already only takes time. A
-weight of 16 bits is widened where it is read, by the first of many tiles of rows for all of them.
+read side by side, so that results do not wait for each other. A weight of 16 bits is widened where it is read, by the
+first of many tiles of rows for all of them.
 
 A number of rows that is known at run time only chooses among versions, each of which costs time to compile. Two blocks
 side by side keep the multipliers as busy with half as many rows, which makes both the tile and the rest smaller, and
@@ -241,9 +240,7 @@ def _decisions(sch: s_tir.Schedule, kernel: _Kernel, processor: Processor, rows:
     if is_few:
         side_by_side = range(min(_STREAMS, most // tile), 0, -1)
         blocks = next(b for b in side_by_side if kernel.count % b == 0)
-        # Of one row nothing but the weight is read, in as many streams as blocks.
-        ahead = kernel.is_from_memory(caches) and not (tile == 1 and processor.follows_streams)
-        return Decisions(tile, blocks, unrolled, 0, ahead, 0, parallel)
+        return Decisions(tile, blocks, unrolled, 0, kernel.is_from_memory(caches), 0, parallel)
     tiles = max(2, -(-rows // tile))
     is_prefetched = kernel.is_from_memory(caches) and kernel.row_axis is not None
     lines = _lines(kernel, caches, unrolled, tiles) if is_prefetched else 0
