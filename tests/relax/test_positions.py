@@ -60,6 +60,30 @@ def test_gathered_slices_are_the_nearest() -> None:
     np.testing.assert_array_equal(found, DATA[range(4), [2, 5, 5, 0]])
 
 
+ROWS, COLUMNS = np.array([[1], [-1], [FAR], [-FAR]]), np.array([0, -1, 99, -FAR])
+
+
+def test_tensors_of_positions_count_from_either_end_and_read_the_nearest() -> None:
+    found = ran(lambda x, i: relax.op.index_tensor(x, [i]), DATA, ROWS)
+    np.testing.assert_array_equal(found, DATA[[[1], [3], [3], [0]]])
+    found = ran(lambda x, i, j: relax.op.index_tensor(x, [i, j]), DATA, ROWS, COLUMNS)
+    np.testing.assert_array_equal(found, DATA[[[1], [3], [3], [0]], [0, 5, 5, 0]])
+
+
+@pytest.mark.parametrize("is_added", [False, True])
+def test_values_are_put_inside_alone(is_added: bool) -> None:
+    def put(*given: relax.Expr) -> relax.Expr:
+        data, rows, columns, values = given
+        return relax.op.index_put(data, relax.Tuple([rows, columns]), values, is_added)
+
+    columns, values = np.array([0, -1, 99, 0]), np.float32([100, 101, 102, 103])
+    found = ran(put, DATA, ROWS, columns, values)
+    wanted = DATA.copy()
+    for row in (1, 3):
+        wanted[row, [0, 5]] = [203 + DATA[row, 0], 101 + DATA[row, 5]] if is_added else [103, 101]
+    np.testing.assert_array_equal(found, wanted)
+
+
 @pytest.mark.parametrize(("reduction", "first"), [("update", -2.0), ("add", -3.0)])
 def test_elements_are_scattered_inside_alone(reduction: str, first: float) -> None:
     at = np.array([[0, 1, -1, 99, FAR, -FAR], [0, 2, 2, 4, -5, 3]])

@@ -27,6 +27,7 @@ from ..relax.dataflow import isolate_definitions
 from ..relax.dead_code import eliminate_dead_code
 from ..relax.dispatch import dispatch_sampling, dispatch_sort_scan
 from ..relax.fusion import fuse_operators
+from ..relax.guards import with_guards
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
 from ..relax.kernel_groups.needs import with_needs
@@ -111,11 +112,11 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
         sizes_from_casts(),
         outline_branches(),
         transform.LambdaLift(),
-        dispatch_sampling(),
-        dispatch_sort_scan(),
+        with_guards(dispatch_sampling()),
+        with_guards(dispatch_sort_scan()),
         transform.ConvertToDataflow(1),
         branches_apart(),
-        transform.LegalizeOps({**legalizations(), SLICE: legalized_slice, **LIMITED}),
+        with_guards(transform.LegalizeOps({**legalizations(), SLICE: legalized_slice, **LIMITED})),
         annotate_patterns(),
         eliminate_dead_code(),
         isolate_definitions(),

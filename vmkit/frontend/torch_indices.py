@@ -14,7 +14,9 @@ from tvm import relax, te, tirx
 
 from .._dataclasses import dataclass
 from ..errors import UnsupportedOperatorError
-from ..relay.op.kernel import as_index, inside
+from ..relax.guards import ASKED
+from ..relax.positions import is_one, joined_shape
+from ..relay.op.kernel import from_either_end
 
 if TYPE_CHECKING:
     from torch import fx
@@ -61,7 +63,7 @@ def read_at(importer: Importing, convert: Callable[[fx.Node], object], node: fx.
     tensors = [importer.env[indices[axis]] for axis in given]
     if not tensors or any(str(t.ty.dtype) == "bool" for t in tensors):
         return convert(node)
-    common = _joined_shape([list(t.ty.shape) for t in tensors])
+    common = joined_shape([list(t.ty.shape) for t in tensors])
     axes = _Axes(importer.env[data].ty.ndim, given, len(common))
     order = axes.of_result
 
@@ -73,13 +75,15 @@ def read_at(importer: Importing, convert: Callable[[fx.Node], object], node: fx.
             place = dict(zip(axes.first[len(given) :], at[len(common) :], strict=True))
             for axis, tensor in zip(given, positions, strict=True):
                 shared = at[len(common) - len(tensor.shape) : len(common)]
-                own = [0 if _is_one(size) else i for size, i in zip(tensor.shape, shared, strict=True)]
-                place[axis] = inside(as_index(tensor(*own)), data.shape[axis], wrap=True)
+                own = [0 if is_one(size) else i for size, i in zip(tensor.shape, shared, strict=True)]
+                place[axis] = from_either_end(tensor(*own), data.shape[axis])
             return data(*(place[a] for a in range(axes.rank)))
 
         return te.compute([whole[a] for a in order], element, name="index", tag="injective")
 
-    return importer.block_builder.emit_te(kernel, importer.env[data], tensors, common, primfunc_name_hint="index")
+    return importer.block_builder.emit_te(
+        kernel, importer.env[data], tensors, common, primfunc_name_hint="index", primfunc_attrs={ASKED: 1}
+    )
 
 
 def written_at(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -98,7 +102,7 @@ def written_at(importer: Importing, node: fx.Node) -> relax.Expr:
             )
         return _written_where(importer, tensor, tensors[0], value, given[0], is_added)
     shapes = [list(t.ty.shape) for t in tensors]
-    common = _joined_shape(shapes)
+    common = joined_shape(shapes)
     axes = _Axes(tensor.ty.ndim, given, len(common))
     moved = emit(relax.op.permute_dims(tensor, axes.first))
     wide = [relax.op.broadcast_to(relax.op.astype(t, "int64"), relax.ShapeExpr(common)) for t in tensors]
@@ -119,17 +123,6 @@ def _written_where(
     wide = emit(relax.op.expand_dims(mask, [*range(mask.ty.ndim, mask.ty.ndim + behind)])) if behind else mask
     one = emit(relax.op.reshape(value, relax.ShapeExpr([])))
     return emit(relax.op.where(wide, emit(relax.op.add(tensor, one)) if is_added else one, tensor))
-
-
-def _joined_shape(shapes: Sequence[Sequence[tirx.Expr]]) -> list[tirx.Expr]:
-    """Return the shape to which shapes are broadcast that PyTorch found to fit."""
-    rank = max(map(len, shapes))
-    padded = [[tirx.IntImm("int64", 1)] * (rank - len(shape)) + [*shape] for shape in shapes]
-    return [next((d for d in sizes if not _is_one(d)), sizes[0]) for sizes in zip(*padded, strict=True)]
-
-
-def _is_one(size: tirx.Expr) -> bool:
-    return isinstance(size, tirx.IntImm) and int(size) == 1
 
 
 def _inverse(order: Sequence[int]) -> list[int]:

@@ -13,6 +13,7 @@ from ...values.host_memory import aligned_array
 from ..ir import dims
 from ..ir.types import Dim, TensorType, Type, type_text
 from .elementwise import EXACT, require_tensor
+from .kernel import guarded_division
 from .ordering import has_nan, holds_numbers, is_nan, larger, smaller
 from .registry import Mixed, OpPattern, operator
 
@@ -229,29 +230,8 @@ def _is_floating(value: tirx.Expr) -> bool:
     return str(value.ty.dtype).startswith(("float", "bfloat"))
 
 
-def _guarded(
-    divide: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], *, is_remainder: bool
-) -> Callable[[tirx.Expr, tirx.Expr], tirx.Expr]:
-    """Return a division of integers that ends no process: by 0 it gives 0, as numpy's does.
-
-    By -1 it is computed without dividing, for the quotient of the smallest integer does not exist either.
-    """
-
-    def combine(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
-        dtype = str(b.ty.dtype)
-        zero, one = tirx.const(0, dtype), tirx.const(1, dtype)
-        if dtype.startswith("uint"):
-            return tirx.Select(tirx.EQ(b, zero), zero, divide(a, tirx.Select(tirx.EQ(b, zero), one, b)))
-        minus_one = tirx.EQ(b, tirx.const(-1, dtype))
-        whole = divide(a, tirx.Select(tirx.any(tirx.EQ(b, zero), minus_one), one, b))
-        negated = zero if is_remainder else zero - a
-        return tirx.Select(tirx.EQ(b, zero), zero, tirx.Select(minus_one, negated, whole))
-
-    return combine
-
-
-_div, _floordiv, _truncdiv = (_guarded(f, is_remainder=False) for f in (tirx.div, tirx.floordiv, tirx.truncdiv))
-_floormod, _truncmod = (_guarded(f, is_remainder=True) for f in (tirx.floormod, tirx.truncmod))
+_div, _floordiv, _truncdiv = (guarded_division(f, is_remainder=False) for f in (tirx.div, tirx.floordiv, tirx.truncdiv))
+_floormod, _truncmod = (guarded_division(f, is_remainder=True) for f in (tirx.floormod, tirx.truncmod))
 
 
 def _divide(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:

@@ -17,7 +17,18 @@ from .registry import OpPattern
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
-__all__ = ["as_index", "chosen", "const", "grid", "indexed", "inside", "loops", "statement_of"]
+__all__ = [
+    "as_index",
+    "chosen",
+    "const",
+    "from_either_end",
+    "grid",
+    "guarded_division",
+    "indexed",
+    "inside",
+    "loops",
+    "statement_of",
+]
 
 
 Result: TypeAlias = tuple[Sequence[Dim], str]
@@ -125,10 +136,16 @@ def as_index(value: tirx.Expr) -> tirx.Expr:
     return dims.int64(value)
 
 
+def from_either_end(position: tirx.Expr, extent: tirx.Expr) -> tirx.Expr:
+    """Return an element of an integer tensor as an index; a negative one counts from the end."""
+    index = as_index(position)
+    return tirx.Select(index < 0, index + extent, index)
+
+
 def inside(index: tirx.Expr, extent: tirx.Expr, *, wrap: bool = False) -> tirx.Expr:
     """Return an index limited to 0 .. extent - 1; with `wrap`, a negative one first counts from the end."""
     if wrap:
-        index = tirx.Select(index < 0, index + extent, index)
+        index = from_either_end(index, extent)
     return tirx.max(tirx.min(index, extent - 1), const(0))
 
 
@@ -138,3 +155,24 @@ def chosen(index: tirx.Expr, values: Sequence[tirx.Expr]) -> tirx.Expr:
     for position in range(len(values) - 2, -1, -1):
         result = tirx.Select(index == position, values[position], result)
     return result
+
+
+def guarded_division(
+    divide: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], *, is_remainder: bool
+) -> Callable[[tirx.Expr, tirx.Expr], tirx.Expr]:
+    """Return a division of integers that ends no process: by 0 it gives 0, as numpy's does.
+
+    By -1 it is computed without dividing, for the quotient of the smallest integer does not exist either.
+    """
+
+    def combine(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
+        dtype = str(b.ty.dtype)
+        zero, one = tirx.const(0, dtype), tirx.const(1, dtype)
+        if dtype.startswith("uint"):
+            return tirx.Select(tirx.EQ(b, zero), zero, divide(a, tirx.Select(tirx.EQ(b, zero), one, b)))
+        minus_one = tirx.EQ(b, tirx.const(-1, dtype))
+        whole = divide(a, tirx.Select(tirx.any(tirx.EQ(b, zero), minus_one), one, b))
+        negated = zero if is_remainder else zero - a
+        return tirx.Select(tirx.EQ(b, zero), zero, tirx.Select(minus_one, negated, whole))
+
+    return combine

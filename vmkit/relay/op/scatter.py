@@ -20,7 +20,7 @@ from .axis import resolve_axis
 from .create import read_shape, require_scalar, shape_vector
 from .elementwise import require_tensor
 from .index import require_integers
-from .kernel import as_index, const, grid, loops
+from .kernel import as_index, const, from_either_end, grid, loops
 from .rank import constant_list
 from .registry import OpPattern, entry, operator
 
@@ -58,12 +58,6 @@ def _write(out: tirx.Buffer, position: Sequence[tirx.Expr], value: tirx.Expr, re
     inside = [tirx.all(p >= 0, p < extent) for p, extent in zip(position, out.shape, strict=True)]
     with T.If(tirx.all(tirx.const(True), *inside)), T.Then():
         T.buffer_store(out, _REDUCTIONS[reduction](out[tuple(position)], value), list(position))
-
-
-def _counted(position: tirx.Expr, extent: tirx.Expr) -> tirx.Expr:
-    """Return a position as an index; a negative one counts from the end."""
-    position = as_index(position)
-    return tirx.Select(position < 0, position + extent, position)
 
 
 @attrs_node("relay.attrs.ScatterElementsAttrs")
@@ -128,7 +122,7 @@ def write_elements(
     _copy(out, data)
     with grid(list(indices.shape)) as i:
         to: list[tirx.Expr] = list(i)
-        to[axis] = _counted(indices[tuple(i)], data.shape[axis])
+        to[axis] = from_either_end(indices[tuple(i)], data.shape[axis])
         _write(out, to, updates[tuple(i)], reduction)
 
 
@@ -185,7 +179,7 @@ def write_at_positions(
     outer = len(indices.shape) - 1
     with grid(list(updates.shape)) as i:
         to = [
-            _counted(indices[tuple([*i[:axis], const(k), *i[axis:outer]])], data.shape[k])
+            from_either_end(indices[tuple([*i[:axis], const(k), *i[axis:outer]])], data.shape[k])
             for k in range(int(indices.shape[axis]))
         ]
         _write(out, [*to, *i[outer:]], updates[tuple(i)] if i else updates[()], reduction)
