@@ -100,3 +100,14 @@ def test_computations_that_differ_in_places_are_one_function() -> None:
         np.testing.assert_allclose(found, expected.reshape(b), rtol=1e-5)
     with pytest.raises(VMError, match="reshape"):
         machine.run(data, np.array([4, 2]), np.array([6, 1]))
+
+
+def test_a_size_divided_by_another_that_is_none_is_none() -> None:
+    n, m = tvm.tirx.Var("n", "int64"), tvm.tirx.Var("m", "int64")
+    params = [relax.Var(name, relax.TensorType((size,), "float32")) for name, size in (("x", n), ("y", m))]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        builder.emit_func_output(builder.emit(relax.op.zeros(relax.ShapeExpr([n // m]), "float32")))
+    machine = vmkit.VirtualMachine(vmkit.compile(builder.get()), "cpu")
+    for by, wanted in ((2, 3), (0, 0)):
+        assert machine.run(np.ones(7, "float32"), np.ones(by, "float32")).shape == (wanted,)

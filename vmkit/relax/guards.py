@@ -15,10 +15,11 @@ import tvm_ffi
 from tvm import ir, tirx
 
 from .._tvm.nodes import TensorLoad
+from ..relay.ir import dims
 from ..relay.op.kernel import as_index, guarded_division, inside
 from .rewrite import are_same, with_functions
 
-__all__ = ["ASKED", "with_guards"]
+__all__ = ["ASKED", "divided_by_zero_is_zero", "with_guards"]
 
 ASKED = "vmkit.guarded"
 """The attribute by which a kernel that is made before asks to be guarded as well."""
@@ -47,6 +48,15 @@ def with_guards(makes: tvm.transform.Pass) -> tvm.transform.Pass:
         return with_functions(made, changed) if changed else made
 
     return tvm.transform.module_pass(run, opt_level=0, name=makes.info.name)
+
+
+def divided_by_zero_is_zero(size: tirx.Expr) -> tirx.Expr:
+    """Return an integer expression of sizes in which a quotient, and a remainder, is 0 where its divisor is."""
+
+    def guarded(divide: _Divide, division: tirx.Div | tirx.Mod | tirx.FloorDiv | tirx.FloorMod) -> tirx.Expr:
+        return division if dims.at_least(division.b, 1) else divide(division.a, division.b)
+
+    return tvm_ffi.structural_map(size, [(kind, partial(guarded, divide)) for kind, divide in _DIVISIONS.items()])
 
 
 def _guarded(function: tirx.PrimFunc) -> tirx.PrimFunc:

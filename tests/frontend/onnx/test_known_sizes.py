@@ -403,3 +403,22 @@ def test_what_is_padded_to_blocks_and_cut_off_keeps_its_size() -> None:
     compiled = check(proto, {"x": array(1, 2, 5, 6)}, {"x": array(2, 2, 12, 7)}, {"x": array(1, 2, 8, 1)})
     assert compiled.executable.outputs[0].shape == ("n", 2, "h", "w_")
     assert not operators(compiled.module) & SHAPE_WORK
+
+
+@pytest.mark.parametrize("op_type", ["Div", "Mod"])
+def test_a_size_divided_by_another_that_is_none(op_type: str) -> None:
+    nodes = [
+        node("Shape", "x", "rows"),
+        node("Shape", "z", "by"),
+        node("Sub", "by three", "less"),
+        node(op_type, "rows by", "a"),
+        node(op_type, "rows less", "b"),
+        node("Concat", "a b", "y", axis=0),
+    ]
+    inputs = {"x": (["n"], "float32"), "z": (["m"], "float32")}
+    proto = model(nodes, inputs, "y", {"three": np.array([3])})
+    compiled = check(proto, {"x": array(7), "z": array(2)}, {"x": array(9), "z": array(4)})
+    for by in (0, 3):
+        # By 1, then: ONNX does not say, and the process went on.
+        (found,) = compiled(x=array(7), z=np.zeros(by, "float32"))
+        assert found[0 if by == 0 else 1] == (7 if op_type == "Div" else 0)

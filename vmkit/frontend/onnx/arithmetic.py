@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import tvm
+import tvm_ffi
 from tvm import tirx
 
 from ...relay.ir import Dim, dims
@@ -39,8 +40,28 @@ unequal = _comparison(_opposite(dims.same_size), tirx.NE)
 _equal = _comparison(dims.same_size, tirx.EQ)
 
 
+_DIVISIONS = (tirx.Div, tirx.FloorDiv, tirx.FloorMod, tirx.Mod)
+
+
 def _unless_by_zero(divide: Callable[[Dim, Dim], Dim | None]) -> Callable[[Dim, Dim], Dim | None]:
-    return lambda a, b: None if isinstance(b, int) and b == 0 else divide(a, b)
+    """Return a division whose divisor is 1 where a run makes it 0, by which a processor ends the process."""
+
+    def divided(a: Dim, b: Dim) -> Dim | None:
+        if isinstance(b, int) and b == 0:
+            return None
+        result = divide(a, b)
+        if result is None or not _may_divide_by_zero(result):
+            return result
+        return divide(a, dims.maximum(b, 1) if dims.at_least(b, 0) else dims.select(dims.as_expr(b) == 0, 1, b))
+
+    return divided
+
+
+def _may_divide_by_zero(size: Dim) -> bool:
+    divisors: list[Dim] = []
+    if not isinstance(size, int):
+        tvm_ffi.structural_walk(size, (_DIVISIONS, lambda division: divisors.append(dims.simplify(division.b))))
+    return not all(dims.at_least(divisor, 1) or dims.at_least(-1, divisor) for divisor in divisors)
 
 
 exact_division = _unless_by_zero(dims.exact_division)
