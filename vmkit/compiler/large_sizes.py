@@ -5,55 +5,29 @@ Not each kernel over 2^31 elements is concerned, so it is the failure that is lo
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import prod
-from typing import ParamSpec, TypeVar
 
 import tvm
 from tvm import ir, relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
-from ..errors import CompileError, VMKitError
+from ..errors import CompileError
 from ..relax.kernel_groups.parts import CALLS_PARTS
 from ..relax.rewrite import bindings_of
 
-__all__ = ["large_sizes_named", "large_tensors"]
-
-P = ParamSpec("P")
-T = TypeVar("T")
+__all__ = ["large_size_error", "large_tensors"]
 
 _LARGEST = (1 << 31) - 1
 _SHOWN = 5  # kernels in an error
 _OVERFLOW = re.compile(r"exceeds range of int(32|64)")  # what TVM says, in errors of no kind of their own
 
 
-def large_sizes_named(
-    module_of: Callable[..., tvm.IRModule | None],
-) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator for steps of the compiler: what fails for a size becomes an error that names operators.
-
-    Parameters
-    ----------
-    module_of
-        Returns the module that a step is about, from its arguments.
-    """
-
-    def decorated(step: Callable[P, T]) -> Callable[P, T]:
-        @functools.wraps(step)
-        def run(*args: P.args, **kwargs: P.kwargs) -> T:
-            try:
-                return step(*args, **kwargs)
-            except (ValueError, RuntimeError) as error:
-                overflow = _OVERFLOW.search(str(error))
-                if overflow is None or isinstance(error, VMKitError):
-                    raise
-                raise CompileError(_problem(module_of(*args, **kwargs), overflow.group(1))) from error
-
-        return run
-
-    return decorated
+def large_size_error(error: Exception, mod: tvm.IRModule | None) -> CompileError | None:
+    """Return the error that names the operators of a module whose sizes a step failed for, None for another failure."""
+    overflow = _OVERFLOW.search(str(error)) if isinstance(error, ValueError | RuntimeError) else None
+    return None if overflow is None else CompileError(_problem(mod, overflow.group(1)))
 
 
 def _problem(mod: tvm.IRModule | None, bits: str) -> str:

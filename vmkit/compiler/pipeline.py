@@ -25,29 +25,26 @@ from ..executable.executable import Parts
 from ..relax.branches import branches_apart, branches_back, outline_branches
 from ..relax.dataflow import isolate_definitions
 from ..relax.dead_code import eliminate_dead_code
-from ..relax.dispatch import dispatch_sampling, dispatch_sort_scan
 from ..relax.fusion import fuse_operators
-from ..relax.guards import with_guards
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
 from ..relax.kernel_groups.needs import with_needs
 from ..relax.large_results import large_results
+from ..relax.legalization import kernels_for_the_target, kernels_of_operators
 from ..relax.long_loops import cut_long_loops
 from ..relax.parameter_sizes import sizes_from_casts, sizes_of_parameters
 from ..relax.patterns import annotate_patterns
 from ..relax.places import keeping_places, nodes_of_kernels
 from ..relax.planning import plan_memory
-from ..relax.positions import LIMITED
 from ..relax.scaled_storage import share_scaled_storage
 from ..relax.shape_heap import lower_shapes
 from ..relax.shape_pipeline import SHAPES
 from ..relax.shared_kernels import share_kernels
 from ..relax.sharing import merge_views
 from ..relax.size_names import name_sizes
-from ..relax.slices import SLICE, legalized_slice
 from ..relax.storage import own_storage_of_branches
 from ..relax.symbols import with_prefix
-from ..relax.views import copies_of_given_values, legalizations, views_of_reshapes
+from ..relax.views import copies_of_given_values, views_of_reshapes
 from ..relay.pass_options import FILL_SPAN
 from ..schedule.cpu import schedule_kernels
 from ..schedule.rule import CHOSEN
@@ -56,11 +53,11 @@ from ..tophub.choosing import choose
 from .ahead import KernelsAhead, final
 from .all_cores import cores_to_use, on_all_cores
 from .code_target import code_target
+from .failures import failures_named
 from .instructions import check_instructions
 from .kernel_modules import modules_of
 from .kernel_objects import kernel_objects, linked_kernels
 from .kernel_pipeline import PIPELINE
-from .large_sizes import large_sizes_named
 from .options import OWN_KERNELS, CompilerOptions
 
 __all__ = [
@@ -96,7 +93,7 @@ class Bytecode:
         return {} if self.kernels is None else kernels_of_groups(self.kernels)
 
 
-@large_sizes_named(lambda mod, *_, **__: mod)
+@failures_named(lambda mod, *_, **__: mod)
 def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
     """Return a Relax module as calls of fused, scheduled kernels, still with tensors as values."""
     mod = fuse_relax(mod, target, options)
@@ -105,18 +102,17 @@ def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) 
         return _schedule(mod, target)
 
 
-@large_sizes_named(lambda mod, *_, **__: mod)
+@failures_named(lambda mod, *_, **__: mod)
 def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
     """Return a Relax module as calls of fused kernels that have no schedules yet."""
     passes = [
         sizes_from_casts(),
         outline_branches(),
         transform.LambdaLift(),
-        with_guards(dispatch_sampling()),
-        with_guards(dispatch_sort_scan()),
+        *kernels_for_the_target(),
         transform.ConvertToDataflow(1),
         branches_apart(),
-        with_guards(transform.LegalizeOps({**legalizations(), SLICE: legalized_slice, **LIMITED})),
+        kernels_of_operators(),
         annotate_patterns(),
         eliminate_dead_code(),
         isolate_definitions(),
@@ -179,7 +175,7 @@ def _is_scheduled(function: tvm.ir.BaseFunc) -> bool:
     return isinstance(function, tvm.tirx.PrimFunc) and bool(function.attrs.get("tirx.is_scheduled", False))
 
 
-@large_sizes_named(lambda mod, *_, **__: mod)
+@failures_named(lambda mod, *_, **__: mod)
 def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOptions, prefix: str = "") -> Bytecode:
     """Return the bytecode of an optimised Relax module: memory planned, shapes computed on a heap, names resolved.
 
@@ -223,7 +219,7 @@ def _grouping(target: Target, options: CompilerOptions) -> list[tvm.transform.Pa
     return [group_kernels(operating_system(str(target.attrs["mtriple"])))]
 
 
-@large_sizes_named(lambda code, *_, **__: code.kernels)
+@failures_named(lambda code, *_, **__: code.kernels)
 def link(
     code: Bytecode,
     target: Target,

@@ -10,10 +10,13 @@ from tvm import ir, relax
 
 from .rewrite import nested_bindings
 
-__all__ = ["dispatch_sampling", "dispatch_sort_scan"]
+__all__ = ["CHOSEN_BY_TARGET", "dispatch_sampling", "dispatch_sort_scan"]
 
 _SORT_SCAN = ("argsort", "bucketize", "cumprod", "cumsum", "sort", "topk")
 _SAMPLING = ("multinomial_from_uniform",)
+
+CHOSEN_BY_TARGET = frozenset(f"relax.{name}" for name in (*_SORT_SCAN, *_SAMPLING))
+"""The operators that these passes make kernels of."""
 
 
 def dispatch_sort_scan() -> tvm.transform.Pass:
