@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from typing import Any
 
 import numpy as np
@@ -69,18 +69,31 @@ def compiled(cores: int = 2, **how: Any) -> vmkit.Executable:
         return vmkit.compile(network(), "native", **how)
 
 
-def test_kernels_are_in_memory_once(taken: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_in_time", [True, False])
+def test_kernels_are_in_memory_once(
+    taken: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch, is_in_time: bool
+) -> None:
     found: list[tuple[KernelsAhead, tvm.IRModule]] = []
     take = KernelsAhead.taken
-    monkeypatch.setattr(
-        KernelsAhead, "taken", lambda self, kernels: (found.append((self, kernels)), take(self, kernels))[1]
-    )
-    compiled()
-    ((built, kernels),) = found
-    (symbols,) = taken
-    parts = {name: part for module in built._modules for name, part in module.parts.items()}
-    assert symbols and all(parts[name].body.same_as(kernels[name].body) for name in symbols)
-    assert not any(module._kernels for module in built._modules if module.parts)
+
+    def noted(self: KernelsAhead, kernels: tvm.IRModule) -> tuple[dict[str, str], list[Callable[[], bytes]]]:
+        wait([each for each in self._started if is_in_time])
+        symbols, codes = take(self, kernels)
+        parts = {name: part for module in self._modules for name, part in module.parts.items()}
+        if is_in_time:
+            assert not any(name in parts for name in symbols)
+        else:
+            assert all(parts[name].body.same_as(kernels[name].body) for name in symbols)
+        assert symbols and not any(module._kernels for module in self._modules if module.symbols)
+        found.append((self, kernels))
+        return symbols, codes
+
+    monkeypatch.setattr(KernelsAhead, "taken", noted)
+    if not is_in_time:
+        monkeypatch.setattr(ahead.ThreadPoolExecutor, "submit", lambda *_: Future())
+        monkeypatch.setattr("vmkit.compiler.all_cores.ThreadPoolExecutor", Here)
+    check(compiled())
+    assert len(found) == len(taken) == 1
 
 
 def test_kernels_that_are_written_out_are_built_while_others_are_lowered(taken: list[dict[str, str]]) -> None:

@@ -82,12 +82,16 @@ def test_packed_rows_and_what_they_are_made_of_are_not_there_together(tmp_path: 
     assert most_in_use(tmp_path, nodes, weights, ["n", channels, "h", "w"]) < 1.9
 
 
-def test_weights_of_16_bits_are_widened_and_packed_in_parts(tmp_path: Path) -> None:
-    count, size = 16, 2048
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(("count", "size", "most"), [(16, 2048, 1.7), (1, 6144, 2.3)])
+def test_matrices_are_turned_round_and_packed_in_parts(
+    tmp_path: Path, dtype: str, count: int, size: int, most: float
+) -> None:
     nodes = [helper.make_node("MatMul", [f"x{i}", f"w{i}"], [f"x{i + 1}"]) for i in range(count)]
     draw = np.random.default_rng(0)
-    weights = {f"w{i}": draw.random((size, size), "float32").astype("float16") for i in range(count)}
-    assert most_in_use(tmp_path, nodes, weights, ["n", size], onnx.TensorProto.FLOAT16) < 2.9
+    weights = {f"w{i}": draw.random((size, size), "float32").astype(dtype) for i in range(count)}
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    assert most_in_use(tmp_path, nodes, weights, ["n", size], kind) < most
 
 
 def test_values_that_are_folded_away_leave_no_memory_in_use() -> None:

@@ -21,6 +21,7 @@ random = np.random.default_rng(0)
 TABLE = relay.const(random.standard_normal((ROWS, WIDTH)).astype("float32"))
 MATRIX = relay.const(random.standard_normal((UNITS, WIDTH)).astype("float32"))
 CODES = relay.const(random.standard_normal((UNITS, ROWS)).astype("float32"))
+HALF, HALF_CODES = (relay.const(each.data.numpy().astype("float16")) for each in (MATRIX, CODES))
 BIAS = relay.const(random.standard_normal((1, 1, UNITS)).astype("float32"))
 IDS = relay.var("ids", shape=(n, t), dtype="int64")
 COLUMN = relay.reshape(IDS, [n, t, 1], allowzero=True)
@@ -48,6 +49,10 @@ COUNTED = np.arange(ROWS).reshape(1, 1, ROWS)
 FOLDED = {
     "activation": gelu(rows()),
     "projection and bias": relay.add(projected(rows(), MATRIX, WIDTH), BIAS),
+    "projection by 16 bits": projected(rows(), relay.cast(HALF, "float32"), WIDTH),
+    "one-hot codes by 16 bits": nn.dense(
+        relay.one_hot(IDS, relay.const(1.0), relay.const(0.0), ROWS, -1, "float32"), relay.cast(HALF_CODES, "float32")
+    ),
     "projection of one-hot codes": gelu(relay.add(projected(one_hot(COUNTED), CODES, ROWS), BIAS)),
     "one_hot": nn.dense(relay.one_hot(IDS, relay.const(1.0), relay.const(0.0), ROWS, -1, "float32"), CODES),
 }

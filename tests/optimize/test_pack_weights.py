@@ -263,3 +263,62 @@ def test_a_target_says_whether_weights_are_stored_in_16_bits(cpu: str, dtype: st
     target = canonical_target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}", None).primary
     (row,) = (each for each in PASSES if each.name == "PackWeights")
     assert str(dense_weight(EXACT["float16"], PackWeights(**row.told(target, evaluate_now))).dtype) == dtype
+
+
+def halves(dtype: str, *shape: int) -> relay.Expr:
+    """Return numbers of 16 bits as float32."""
+    return relay.cast(relay.cast(relay.const(numbers(*shape)), dtype), "float32")
+
+
+def folded(body: relay.Expr, kept: Any = HALVES) -> relay.Function:
+    """Return a function of a body after constants are folded, before weights are packed."""
+    mod = InferType()(tvm.IRModule({"main": relay.Function(relay.ir.free_vars(body), body)}))
+    # What is cast to 16 bits is a constant first, as in a model's file.
+    casts = [n for n in post_order(mod["main"]) if isinstance(n, relay.Call) and n.attrs and n.op.name == "cast"]
+    inner = {n: relay.ir.Constant(evaluate(n)) for n in casts if n.checked_type.dtype in HALVES}
+    mod = InferType()(tvm.IRModule({"main": relay.ir.rewrite(mod["main"], inner)}))
+    return InferType()(FoldConstant(halves=kept)(mod))["main"]
+
+
+def evaluate(expr: relay.Expr) -> tvm.runtime.Tensor:
+    (value,) = evaluate_now(InferType()(tvm.IRModule({"main": relay.Function([], relay.Tuple([expr]))})))
+    return value
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_large_weights_of_16_bits_are_packed_as_they_are(dtype: str) -> None:
+    x, weight = relay.var("x", shape=(ROWS, 1024)), halves(dtype, 512, 1024)
+    function = folded(relay.nn.dense(x, weight))
+    assert function.body.args[1].op.name == "cast" and function.body.args[1].args[0].checked_type.dtype == dtype
+    whole = folded(relay.nn.dense(x, weight), ()).body.args[1]
+    (call, plain) = (packed_dense(function, PackWeights(16, types)) for types in (HALVES, ()))
+    assert (call.args[1].checked_type.dtype, plain.args[1].checked_type.dtype) == (dtype, "float32")
+    assert call.checked_type.dtype == plain.checked_type.dtype == "float32"
+    expected = whole.data.numpy().reshape(16, 32, 1024).transpose(0, 2, 1)
+    for each in (call, plain):
+        np.testing.assert_array_equal(evaluate(relay.cast(each.args[1], "float32")).numpy(), expected)
+
+
+def packed_dense(function: relay.Function, pack: Any) -> relay.Call:
+    mod = tvm.IRModule({"main": function})
+    for each in (pack, FoldConstant(), InferType()):
+        mod = each(mod)
+    assert not any(isinstance(n, relay.Call) and n.op.name == "cast" for n in post_order(mod["main"]))
+    return mod["main"].body
+
+
+def test_of_16_bits_stays_only_what_is_large_and_a_weight_of_dense_layers_alone() -> None:
+    x = relay.var("x", shape=(ROWS, 1024))
+    weight, small = halves("float16", 1024, 1024), halves("float16", 64, 1024)
+    bodies = {
+        "small": relay.nn.dense(x, small),
+        "another reader": relay.nn.dense(x, weight) + relay.sum(weight),
+        "scaled": relay.nn.dense(x, weight * relay.const(2.0)),
+        "the data": relay.nn.dense(weight, weight),
+        "kept": relay.nn.dense(relay.nn.dense(x, weight), weight),
+    }
+    left = {
+        name: any(isinstance(n, relay.Call) and n.op.name == "cast" for n in post_order(folded(body)))
+        for name, body in bodies.items()
+    }
+    assert left == {name: name == "kept" for name in bodies}

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property, partial
+from functools import partial
 
 import tvm
-import tvm_ffi
 from tvm import tirx
 from tvm.target import Target
 
@@ -34,7 +33,7 @@ from .units import Unit, built
 
 __all__ = ["KernelsAhead", "final", "why_not_in_objects"]
 
-_TOGETHER = 12  # kernels of a module: setting up LLVM for one takes as long as building some
+_TOGETHER = 3  # kernels of a module: LLVM has 2 MB for each in memory, and setting it up takes less than 10 ms
 _FIRST = 24  # kernels before the first module is begun: a program of few is not built on several cores at all
 
 
@@ -68,6 +67,7 @@ class _Module:
 
     def __init__(self, kernels: Kernels) -> None:
         self._kernels, self.parts = kernels, Kernels()
+        self.symbols: dict[str, str] = {}  # what the linker finds each of the parts by
 
     def become_parts(self) -> None:
         """Make `parts` of the kernels: what they become if nothing changes them.
@@ -77,11 +77,12 @@ class _Module:
         made = final(tvm.IRModule(self._kernels))
         self.parts = {gvar.name_hint: as_part(function) for gvar, function in made.functions.items()}
         self._kernels = {}
+        self.symbols = {name: linker_symbol(name, part) for name, part in self.parts.items()}
 
-    @cached_property
-    def symbols(self) -> dict[str, str]:
-        """What the linker finds each of the parts by."""
-        return {name: linker_symbol(name, part) for name, part in self.parts.items()}
+    def unchanged(self, parts: Kernels) -> Kernels:
+        """Return those of a program's parts that are equal to this module's: the symbols tell, which have a digest."""
+        found = {name: parts[name] for name in self.symbols if name in parts}
+        return {name: part for name, part in found.items() if linker_symbol(name, part) == self.symbols[name]}
 
 
 class KernelsAhead:
@@ -130,11 +131,12 @@ class KernelsAhead:
         symbols: dict[str, str] = {}
         codes: list[Callable[[], bytes]] = []
         for module, started in zip(self._modules, self._started, strict=False):
-            same = [name for name, part in module.parts.items() if name in parts and _is_same(part, parts[name])]
+            same = module.unchanged(parts)
             if same:
                 symbols |= {name: module.symbols[name] for name in same}
-                module.parts.update((name, parts[name].without_attr("global_symbol")) for name in same)
-                codes.append(partial(self._code, module) if started.cancel() else started.result)
+                if is_left := started.cancel():
+                    module.parts.update((name, part.without_attr("global_symbol")) for name, part in same.items())
+                codes.append(partial(self._code, module) if is_left else started.result)
         return symbols, codes
 
     def _begun(self, module: _Module) -> Future[bytes]:
@@ -143,17 +145,18 @@ class KernelsAhead:
 
     def _code(self, module: _Module) -> bytes:
         def code() -> bytes:
-            with self._surroundings.entered():
-                symbols = module.symbols
-                parts = {symbols[n]: by_itself(part, symbols, n) for n, part in module.parts.items()}
-                unit = Unit(tvm.IRModule(parts), PIPELINE)
-                return built(unit, code_target(self._target, unit.mod))
+            try:
+                with self._surroundings.entered():
+                    return self._built(module)
+            finally:
+                return_free_memory()  # of this thread's heap
 
-        try:
-            return on_deep_stack(code)
-        finally:
-            return_free_memory()
+        return on_deep_stack(code)
 
-
-def _is_same(part: tirx.PrimFunc, other: tirx.PrimFunc) -> bool:
-    return bool(tvm_ffi.structural_equal(part, other.without_attr("global_symbol")))
+    def _built(self, module: _Module) -> bytes:
+        # The symbols tell later whether the program still has the parts; it has each as well.
+        parts, module.parts = module.parts, Kernels()
+        symbols = module.symbols
+        unit = Unit(tvm.IRModule({symbols[n]: by_itself(p, symbols, n) for n, p in parts.items()}), PIPELINE)
+        del parts
+        return built(unit, code_target(self._target, unit.mod))

@@ -20,7 +20,7 @@ __all__ = ["modules_of", "modules_to_link", "number_of_modules"]
 
 _FEWEST = 8  # functions of a module: setting up LLVM for one takes as long as building two of them
 
-_LARGEST = 500  # stores of a module: of more, what LLVM has in memory for it is more than most weights are
+_LARGEST = 200  # stores of a module: of more, what LLVM has in memory for it is more than most weights are
 
 _OF_ITSELF = 16  # stores that take as long as all of a small function but its stores
 

@@ -87,8 +87,12 @@ def _evaluator(_target: Target, evaluate: Evaluate) -> Options:
     return {"evaluate": evaluate, "in_parts": True}
 
 
-def _qnn_evaluator(_target: Target, evaluate: Evaluate) -> Options:
-    return {"fold_qnn": True, "evaluate": evaluate, "in_parts": True}
+def _unpacked(target: Target, evaluate: Evaluate) -> Options:
+    return {**_evaluator(target, evaluate), "halves": _weights(target, evaluate)["halves"] if _cpu(target) else ()}
+
+
+def _unpacked_qnn(target: Target, evaluate: Evaluate) -> Options:
+    return {**_unpacked(target, evaluate), "fold_qnn": True}
 
 
 def _known_weights(_target: Target, _evaluate: Evaluate) -> Options:
@@ -189,7 +193,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(None, "CombineParallelConv2D"),
     PassRow(None, "CombineParallelDense"),
     PassRow(None, "CombineParallelBatchMatmul"),
-    PassRow(1, "FoldConstant", told=_qnn_evaluator),
+    PassRow(1, "FoldConstant", told=_unpacked_qnn),
     PassRow(None, "SimplifyExpr"),
     PassRow(None, "CanonicalizeCast"),
     PassRow(0, "FlattenAtrousConv"),
@@ -202,12 +206,12 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "FlattenRows", _cpu_or_gpu),
     PassRow(1, "BackwardFoldScaleAxis", told=_known_weights),
     PassRow(1, "ForwardFoldScaleAxis", told=_known_weights),
-    PassRow(1, "FoldConstant", told=_evaluator),
+    PassRow(1, "FoldConstant", told=_unpacked),
     PassRow(1, "UseDepthToSpace", _cpu),
     PassRow(1, "PadChannels", _cpu, _processor_of_tiles, shares_kernels=True),
     PassRow(1, "ConvertLayout", _cpu_or_gpu, _layouts),
     PassRow(1, "UseIm2col", _cpu),
-    PassRow(1, "FoldConstant", _cpu_or_gpu, _evaluator),
+    PassRow(1, "FoldConstant", _cpu_or_gpu, _unpacked),
     PassRow(1, "UseSubpixel", _cpu, _lanes),
     PassRow(1, "IntegerProducts", _cpu_with_integer_unit, _integers),
     PassRow(1, "UseIntegerMatrices", _cpu_with_integer_unit, _integers),

@@ -16,6 +16,8 @@ from ..relay.op.registry import build
 from ..relay.transform.fold_constant import GROWTH_BYTES
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
+from ..values.host_memory import as_array
+from .constants import weight_constant
 from .flatten_rows import is_elementwise
 
 __all__ = ["FoldLookups"]
@@ -124,24 +126,31 @@ def _bytes(ty: Type) -> int:
     return int(np.prod([int(d) for d in ty.shape])) * (tvm.DataType(ty.dtype).bits // 8)
 
 
+def _wide(weight: Constant) -> np.ndarray:
+    return as_array(weight.data).astype("float32", copy=False)
+
+
 def _projected(node: Call, tables: set[Expr], largest: int) -> tuple[Any, Any]:
     """Return the table and the index that a dense layer of looked-up rows, or of one-hot codes, comes to."""
     data, weight = node.args
     types = (data.checked_type, weight.checked_type, node.checked_type)
-    if not isinstance(weight, Constant) or any(ty.dtype != "float32" for ty in types):
+    known = weight_constant(weight)
+    if known is None or any(ty.dtype != "float32" for ty in types):
         return None, None
     units = int(weight.checked_type.shape[0])
     table, index = _look_up(data, tables)
     if table is not None:
         # The product is computed here: constants do not grow that much when they are folded.
         is_small = isinstance(table, Constant) and int(table.checked_type.shape[0]) * units * 4 <= largest
-        return (_constant(table.data.numpy() @ weight.data.numpy().T), index) if is_small else (None, None)
+        return (_constant(as_array(table.data) @ _wide(known).T), index) if is_small else (None, None)
     ids, depth = _one_hot(data)
     if ids is None:
         return None, None
-    matrix = weight.data.numpy()
+    if int(weight.checked_type.shape[1]) != depth or (depth + 1) * units * 4 > largest:
+        return None, None
+    matrix = _wide(known)
     # Nothing times infinity is not a number, which a look-up would leave out.
-    if matrix.shape[1] != depth or not np.isfinite(matrix).all() or (depth + 1) * units * 4 > largest:
+    if not np.isfinite(matrix).all():
         return None, None
     rows = np.concatenate([matrix.T, np.zeros((1, units), "float32")])
     flat = build("reshape", ids, newshape=list(node.checked_type.shape[:-1]), allowzero=True)

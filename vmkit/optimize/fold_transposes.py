@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const, is_call
+from ..relay.ir import Call, Expr, Op, RelayExpr, const, is_call
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..relay.transform.simplify.layouts import permutation
+from .constants import weight_constant
 from .pack_weights import MANY_UNITS
 
 __all__ = ["FoldTransposes", "untransposed"]
@@ -31,7 +32,7 @@ def _folded(node: RelayExpr) -> RelayExpr:
     match node.op.name:
         case "shape_of":
             return _shape_before(node)
-        case "nn.dense" if isinstance(node.args[1], Constant) and _is_packed(int(node.args[1].checked_type.shape[0])):
+        case "nn.dense" if weight_constant(node.args[1]) and _is_packed(int(node.args[1].checked_type.shape[0])):
             return node  # its weight will be packed, which is worth more than the copy of the data
         case "nn.dense":
             is_swapped = (False, True)

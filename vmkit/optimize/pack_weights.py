@@ -10,6 +10,8 @@ from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.layout_rules import with_attrs
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..values.halves import half_type
+from ..values.host_memory import as_array
+from .constants import weight_constant
 
 __all__ = ["MANY_UNITS", "PackWeights"]
 
@@ -49,10 +51,10 @@ def _packed(node: RelayExpr, lanes: int, halves: Sequence[str]) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op) and len(node.args) == 2):
         return node
     data, weight = node.args
+    if node.op.name == "nn.dense":
+        return _packed_dense(node, lanes, halves)
     if not isinstance(weight, Constant) or not weight.checked_type.dtype.startswith("float"):
         return node
-    if node.op.name == "nn.dense":
-        return _packed_dense(node, data, weight, lanes, halves)
     layout = _LAYOUTS.get((node.op.name, getattr(node.attrs, "data_layout", "")))
     old = getattr(node.attrs, "kernel_layout", "")
     if layout is None or not old.isalpha():
@@ -88,9 +90,13 @@ def _filled(node: Call, weight: Constant, layout: str) -> Call:
     return Call(node.op, [node.args[0], packed], attrs, span=node.span)
 
 
-def _packed_dense(node: Call, data: Expr, weight: Constant, lanes: int, halves: Sequence[str]) -> Expr:
+def _packed_dense(node: Call, lanes: int, halves: Sequence[str]) -> Expr:
+    data, whole = node.args
+    weight, dtype = weight_constant(whole), whole.checked_type.dtype
+    if weight is None or not dtype.startswith("float"):
+        return node
     units, out_dtype = int(weight.checked_type.shape[0]), node.attrs.out_dtype
-    if weight.checked_type.dtype == "float64":
+    if dtype == "float64":
         lanes = max(lanes // 2, 4)
     block = _block(units, lanes)
     if block is None and units < MANY_UNITS:
@@ -100,10 +106,14 @@ def _packed_dense(node: Call, data: Expr, weight: Constant, lanes: int, halves: 
     elif block < lanes and block < units and _go_together(-(-units // lanes)):
         block = lanes  # the last one filled up: several blocks that are narrower would leave most of each vector unused
     layout = f"NC{block}n"
-    half = half_type(weight.data.numpy(), halves) if weight.checked_type.dtype == "float32" else None
-    if half is not None:
-        weight, out_dtype = build("cast", weight, dtype=half), out_dtype or "float32"
-    packed = build("layout_transform", weight, "NC", layout)
+    if dtype == "float32":
+        kept = weight.checked_type.dtype
+        numbers = as_array(weight.data) if kept == "float32" else None
+        half = kept if kept in halves else None if numbers is None else half_type(numbers, halves)
+        if half is not None:
+            whole = weight if half == kept else build("cast", weight, dtype=half)
+            out_dtype = out_dtype or "float32"
+    packed = build("layout_transform", whole, "NC", layout)
     return build("nn.contrib_dense_pack", data, packed, weight_layout=layout, units=units, out_dtype=out_dtype)
 
 

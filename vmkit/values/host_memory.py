@@ -38,6 +38,9 @@ __all__ = [
 ALIGNMENT = 64
 """The alignment in bytes that kernels assume of every tensor; a tensor with less kills the process."""
 
+_SIZE, _POINTER = ctypes.c_size_t, ctypes.c_void_p
+# glibc takes blocks of less than 128 KiB out of a heap whatever there was before; LLVM leaves up to so many there.
+_BLOCK, _BLOCKS = 120 << 10, 100
 _BYTE = np.dtype("uint8")
 _INTEGERS = ALIGNMENT // 8
 
@@ -283,8 +286,17 @@ def native_array(tensor: Tensor) -> np.ndarray | None:
 def return_free_memory() -> None:
     """Give memory that nothing uses back to the system, where the C library keeps it: glibc does.
 
-    It keeps all that lies below what is in use, such as the weights before they were packed.
+    It keeps all that lies below what is in use, such as the weights before they were packed. Of what lies on top of a
+    thread's heap ``malloc_trim`` gives nothing back, so for this thread's a block is put there first.
     """
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if os.name == "posix" else None
-    if trim is not None:
-        trim(ctypes.c_size_t(0))
+    libc = ctypes.CDLL(None) if os.name == "posix" else None
+    trim = getattr(libc, "malloc_trim", None)
+    if libc is None or trim is None:
+        return
+    allocate, free = libc.malloc, libc.free
+    allocate.argtypes, allocate.restype, free.argtypes, free.restype = [_SIZE], _POINTER, [_POINTER], None
+    *blocks, last = [allocate(_BLOCK) for _ in range(_BLOCKS)]
+    for block in blocks:
+        free(block)
+    trim(_SIZE(0))
+    free(last)

@@ -108,6 +108,85 @@ def test_a_weight_that_does_not_fill_its_shape_is_refused(tmp_path: Path) -> Non
         from_onnx(saved(made, tmp_path))
 
 
+def test_a_part_of_a_weight_is_refused(tmp_path: Path) -> None:
+    made = dense()
+    made.graph.initializer[0].segment.begin = 8
+    with pytest.raises(ModelError, match="initializer 'w': its data does not fill"):
+        from_onnx(saved(made, tmp_path))
+
+
+def varint(value: int) -> bytes:
+    return bytes([value & 0x7F | 0x80]) + varint(value >> 7) if value > 0x7F else bytes([value])
+
+
+def field(number: int, content: bytes | int) -> bytes:
+    """Return a field of a protocol buffer: of a length and so many bytes, or a number."""
+    if isinstance(content, int):
+        return varint(number << 3) + varint(content)
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+DIMS = field(1, 64) + field(1, 64)
+BYTES = LARGE.tobytes()
+AS_ONE = DIMS + field(2, TensorProto.FLOAT) + field(8, b"w") + field(9, BYTES)
+IN_ORDER = {
+    "as written": (AS_ONE, True),
+    "data first": (field(9, BYTES) + field(8, b"w") + field(2, TensorProto.FLOAT) + DIMS, True),
+    "numbers of dims packed": (AS_ONE.replace(DIMS, field(1, bytes([64, 64]))), True),
+    "a field that is not known": (AS_ONE + field(1000, b"later"), True),
+    "another name before": (field(8, b"other") + AS_ONE, True),
+    "another type before": (field(2, TensorProto.INT8) + AS_ONE, True),
+    "numbers of its type, too": (AS_ONE + field(4, bytes(16)), True),
+    "data twice": (field(9, bytes(len(BYTES))) + AS_ONE, False),
+    "a longer varint than need be": (AS_ONE.replace(field(2, 1), b"\x10\x81\x80\x00"), True),
+}
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_fields_in_any_order_are_what_the_parser_takes_them_for(tmp_path: Path, name: str) -> None:
+    written, is_left = IN_ORDER[name]
+    path = saved(model([node("MatMul", "x w", "y")], {"x": (("n", 64), "float32")}, "y"), tmp_path)
+    path.write_bytes(path.read_bytes() + field(7, field(5, written)))  # graphs of one model are merged
+    loaded = read_model(path)
+    assert list(loaded.weights) == (["w"] if is_left else [])
+    parsed = onnx.load(path)
+    np.testing.assert_array_equal(numpy_helper.to_array(parsed.graph.initializer[0]), LARGE)
+    x = array(3, 64, seed=1)
+    np.testing.assert_array_equal(Compiled(str(path))(x=x)[0], Compiled(parsed)(x=x)[0])
+
+
+HUGE = varint(1 << 62)
+MALFORMED = {
+    "a length beyond the end": varint(9 << 3 | 2) + varint(1 << 30) + BYTES,
+    "a length of 63 bits": varint(9 << 3 | 2) + HUGE + BYTES,
+    "a varint without end": AS_ONE + b"\x08" + b"\xff" * 12,
+    "a field of no number": AS_ONE + b"\x02\x01\x00",
+    "a wire type that there is not": AS_ONE + b"\x0f",
+    "numbers cut off": AS_ONE + varint(5 << 3 | 5) + b"\0",
+    "a name that is no text": DIMS + field(2, 1) + field(8, b"\xff\xfe") + field(9, BYTES),
+    "more elements than any memory has": field(1, 1 << 62) + field(1, 1 << 62) + AS_ONE[len(DIMS) :],
+    "a negative dimension": varint(1 << 3) + b"\xff" * 9 + b"\x01" + AS_ONE,
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_bytes_that_are_no_weight_are_refused(tmp_path: Path, name: str) -> None:
+    path = saved(model([node("MatMul", "x w", "y")], {"x": (("n", 64), "float32")}, "y"), tmp_path)
+    path.write_bytes(path.read_bytes() + field(7, field(5, MALFORMED[name])))
+    with pytest.raises(ModelError, match=r"model\.onnx"):
+        from_onnx(path)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux tells what an address belongs to")
+def test_a_weight_lies_in_the_pages_of_its_file(tmp_path: Path) -> None:
+    path = saved(dense(), tmp_path)
+    weight = read_model(path).weights["w"].array()
+    maps = [line.split(maxsplit=5) for line in Path("/proc/self/maps").read_text().splitlines()]
+    address = weight.ctypes.data
+    (held,) = (m for m in maps if int(m[0].split("-")[0], 16) <= address < int(m[0].split("-")[1], 16))
+    assert held[5] == str(path) and not weight.flags.writeable
+
+
 def test_a_name_given_twice_is_refused(tmp_path: Path) -> None:
     made = dense()
     made.graph.initializer.append(made.graph.initializer[0])

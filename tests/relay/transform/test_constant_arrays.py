@@ -201,6 +201,15 @@ def test_numbers_of_16_bits_are_widened_as_they_are(dtype: str) -> None:
     assert with_known_values(relay.Tuple([relay.cast(relay.const(every), dtype)])) == ({}, True)
 
 
+@pytest.mark.parametrize(("before", "after"), [("float16", "float32"), ("int8", "int32"), ("float32", "float64")])
+def test_what_is_cast_lies_where_kernels_read_it_and_is_not_copied(before: str, after: str) -> None:
+    numbers = RNG.integers(-9, 9, (700, 500)).astype(before).T
+    cast = relay.cast(relay.const(numbers), after)
+    array = REGISTRY["cast"].on_arrays(cast.attrs, numbers)
+    np.testing.assert_array_equal(array, numbers.astype(after), strict=True)
+    assert to_cpu_tensor(array).data_ptr() == array.ctypes.data
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "bool"])
 def test_data_types_in_which_numpy_computes_otherwise_are_left(dtype: str) -> None:
     value = relay.cast(relay.const(np.ones(3, "float32")), dtype)

@@ -15,6 +15,7 @@ from tvm.ir import GlobalVar
 from ..._dataclasses import dataclass
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
 from ...relay.ir import Constant, Expr, Function, FuncType, TensorType, Tuple, Type, Var, dims, post_order, type_text
+from ...relay.op import build
 from ...relay.signature import OUTPUT_NAMES
 from ...values.element_types import to_stored
 from . import families
@@ -43,6 +44,7 @@ from .walk import walk
 
 __all__ = ["Conversion", "ModelImporter"]
 
+_LARGE = 1 << 20  # bytes of weights that are worth their memory
 # More than any memory holds: a size in the file is wrong.
 _MOST_ELEMENTS = 1 << 40
 
@@ -132,9 +134,16 @@ class ModelImporter:
         return tvm.IRModule({**self.functions, GlobalVar("main"): main}), values
 
     def transposed(self, matrix: Constant) -> Expr:
-        """Return the constant of a matrix transposed: one for all nodes that read the matrix."""
+        """Return a constant matrix transposed: one expression for all nodes that read the matrix.
+
+        A large one is left to be transposed with others in parts: the model has them all until it is imported.
+        """
         if matrix not in self._transposed:
-            self._transposed[matrix] = constant(value_of(matrix).T)
+            values = value_of(matrix)
+            is_large = values.nbytes >= _LARGE
+            self._transposed[matrix] = (
+                typed(build("transpose", matrix, axes=[1, 0])) if is_large else constant(values.T)
+            )
         return self._transposed[matrix]
 
     def new_function(self, name: str) -> GlobalVar:

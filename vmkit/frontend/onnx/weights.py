@@ -88,6 +88,8 @@ def _tensor(data: mmap.mmap, place: tuple[int, int, int], file: Path, weights: d
     _, kind, _, first, last = raw[0]
     if tensor.data_type not in _PLAIN or kind != _LENGTH or not tensor.name or tensor.name in weights:
         return data[start:end]
+    if tensor.HasField("segment"):
+        return data[start:end]  # a part of a tensor, which is refused
     shape = tuple(tensor.dims)
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
     if any(d <= 0 for d in shape) or int(np.prod(shape, dtype=object)) * dtype.itemsize != last - first:

@@ -11,6 +11,7 @@ from tvm import relax, te, tirx, topi
 
 from ...errors import TypeCheckError
 from ...values.element_types import is_stored_type, numpy_dtype
+from ...values.host_memory import aligned_array
 from ..ir.types import TensorType, Type, brief_type_text
 from .attrs import Attrs, DType, Float, attrs_node
 from .conversion import converted
@@ -171,12 +172,16 @@ class Cast:
         # Not those of which processors or TVM have their own idea: floats too large for an integer, what is true, the
         # bits of what is no number.
         is_rounded = data.dtype.kind == "f" and not attrs.dtype.startswith("float")
-        if data.dtype == "float16" and attrs.dtype in ("float32", "float64") and not np.isnan(data).any():
-            return data.astype(attrs.dtype)
-        if not {data.dtype.name, attrs.dtype} <= EXACT or is_rounded:
+        is_widened = data.dtype == "float16" and attrs.dtype in ("float32", "float64") and not np.isnan(data).any()
+        if not is_widened and (not {data.dtype.name, attrs.dtype} <= EXACT or is_rounded):
             return None
+        if data.dtype == attrs.dtype:
+            return data
+        # As a constant it is read where it lies; elsewhere it would be copied, and be there twice.
+        made = aligned_array(data.shape, np.dtype(attrs.dtype))
         with np.errstate(over="ignore"):
-            return data.astype(attrs.dtype, copy=False)
+            made[...] = data
+        return made
 
 
 def check_dtype(dtype: str, source: str) -> None:

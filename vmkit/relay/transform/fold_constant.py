@@ -66,7 +66,7 @@ _RUN_BYTES = 1 << 26
 
 @relay_pass(opt_level=2)
 def FoldConstant(
-    fold_qnn: bool = False, *, evaluate: Evaluate = evaluate_now, in_parts: bool = False
+    fold_qnn: bool = False, *, evaluate: Evaluate = evaluate_now, in_parts: bool = False, halves: Sequence[str] = ()
 ) -> ModuleTransform:
     """Return the pass that computes what depends on constants alone; see :func:`fold_constants`.
 
@@ -80,8 +80,11 @@ def FoldConstant(
         Whether to fold a part of many large constants, and to leave others to the next run, as
         :func:`is_partly_folded` says. Who drops the module before the next run holds a part of the constants twice at
         most, not all.
+    halves : sequence of str
+        Types of 16 bits from which large weights that dense layers alone read stay casts: a later pass packs them in
+        these types, and float32 would be four times the numbers in memory until then, with what is packed of it.
     """
-    return lambda mod: fold_constants(typed(mod), evaluate, fold_qnn, in_parts)
+    return lambda mod: fold_constants(typed(mod), evaluate, fold_qnn, in_parts, halves)
 
 
 def FoldConstantExpr(expr: RelayExpr, mod: tvm.IRModule, fold_qnn: bool = False) -> RelayExpr:
@@ -100,7 +103,11 @@ def is_partly_folded(mod: tvm.IRModule) -> bool:
 
 
 def fold_constants(
-    mod: tvm.IRModule, evaluate: Evaluate, fold_qnn: bool = True, in_parts: bool = False
+    mod: tvm.IRModule,
+    evaluate: Evaluate,
+    fold_qnn: bool = True,
+    in_parts: bool = False,
+    halves: Sequence[str] = (),
 ) -> tvm.IRModule:
     """Return a typed module in which calls of operators on constants are constants.
 
@@ -115,6 +122,8 @@ def fold_constants(
         Whether operators of quantised numbers on constants are computed, too.
     in_parts : bool
         Whether to leave some to the next call; see :func:`FoldConstant`.
+    halves : sequence of str
+        Types from which casts of large weights stay; see :func:`FoldConstant`.
     """
     wanted: Sequence[RelayExpr] = ()
     if is_partly_folded(mod):
@@ -126,7 +135,7 @@ def fold_constants(
         mod = _on_functions(mod, lambda function: without_lets(function, _constant_lets(function, fold_qnn)))
     if not wanted:
         functions = [f for f in mod.functions.values() if is_changeable(f) and not f.attrs.get(DEVICE_PART)]
-        wanted = _foldable(functions, fold_qnn)
+        wanted = _foldable(functions, fold_qnn, halves)
     if not wanted:
         return mod
     tensors = {e: _tensors(e) for e in wanted}
@@ -231,15 +240,16 @@ def _constant_lets(function: Function, fold_qnn: bool) -> dict[Var, RelayExpr]:
     return found
 
 
-def _foldable(functions: Iterable[Function], fold_qnn: bool) -> list[RelayExpr]:
+def _foldable(functions: Iterable[Function], fold_qnn: bool, halves: Sequence[str]) -> list[RelayExpr]:
     """Return the largest expressions of tensors, or tuples of them, that depend on constants alone, each once."""
     sizes: dict[Any, int] = {}
     wanted: dict[Any, None] = {}
     for function in functions:
         nodes = list(post_order(function))
         weights = _weights(nodes)
+        kept = _kept_halves(nodes, halves) if halves else set()
         for node in nodes:
-            if _note_size(node, sizes, fold_qnn, weights):
+            if node not in kept and _note_size(node, sizes, fold_qnn, weights):
                 continue
             for child in children(node):
                 parts = child.fields if isinstance(child, Tuple) else [child]
@@ -263,6 +273,23 @@ def _weights(nodes: Iterable[RelayExpr]) -> set[RelayExpr]:
         if is_conv or any(is_call(each, "cast") and each.args[0].checked_type.dtype in _HALVES for each in made):
             found |= made
     return found
+
+
+def _kept_halves(nodes: Iterable[RelayExpr], halves: Sequence[str]) -> set[RelayExpr]:
+    """Return the casts of many numbers, of some types to float32, that nothing but dense layers reads, as weights."""
+    found, others = set[RelayExpr](), set[RelayExpr]()
+    for node in nodes:
+        operands = list(children(node))
+        if is_call(node, "nn.dense") and _is_large_half(node.args[1], halves):
+            found.add(operands.pop())
+        others.update(operands)
+    return found - others
+
+
+def _is_large_half(node: RelayExpr, halves: Sequence[str]) -> bool:
+    if not is_call(node, "cast") or node.attrs.dtype != "float32" or node.args[0].checked_type.dtype not in halves:
+        return False
+    return (_bytes_of(node.args[0].checked_type) or 0) >= GROWTH_BYTES
 
 
 def _has_no_more(node: RelayExpr, operands: Sequence[RelayExpr]) -> bool:
