@@ -92,6 +92,11 @@ KERNELS = {
         [(2, 4, 32, 32)],
         elementwise,
     ),
+    "max pool of windows that are apart, short lines": (
+        lambda x: topi.nn.pool2d(x, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "max"),
+        [(2, 4, 14, 15)],
+        line_window,
+    ),
     "average pool, stride 2": (
         lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 0, 1, 1), "avg", count_include_pad=False),
         [(n, 4, 31, 29)],
