@@ -247,7 +247,17 @@ KERNELS = {
     ),
     "joined lines, shared": (lambda *xs: topi.concatenate(xs, 2), [(n, 9, 1200), (n, 9, 800)], concatenation),
     "joined with nothing": (lambda *xs: topi.concatenate(xs, -1), [(2, 5, 8), (2, 5, 0)], concatenation),
-    "joined along another axis": (lambda *xs: topi.concatenate(xs, 1), [(n, 5, 8), (n, 3, 8)], elementwise),
+    "joined along another axis": (lambda *xs: topi.concatenate(xs, 1), [(n, 5, 8), (n, 3, 8)], concatenation),
+    "joined channels of small images": (
+        lambda x, *xs: topi.concatenate([topi.nn.relu(x), *xs], 1),
+        [(n, 12, 7, 7), (n, 5, 7, 7), (n, 1, 7, 7)],
+        concatenation,
+    ),
+    "joined along another axis, long lines": (
+        lambda *xs: topi.concatenate(xs, 1),
+        [(n, 5, 8, 8), (n, 3, 8, 8)],
+        elementwise,
+    ),
     "short rows": (lambda x, y: topi.add(topi.exp(x), y), [(n, 9, 7, 5), (9, 1, 1)], elementwise),
     "short rows, in parts": (lambda x: topi.exp(x), [(n, 64, 7, 16)], elementwise),
     "short rows of odd number": (lambda x: topi.exp(x), [(3, 77, 77)], elementwise),
