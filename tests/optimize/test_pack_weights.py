@@ -193,6 +193,14 @@ def test_blocks_of_one_row_are_narrow_where_whole_vectors_would_be_alone(
     assert found == rows
 
 
+@pytest.mark.parametrize(("units", "rows"), [(100, 16), (120, 8), (1000, 4)])
+def test_an_unknown_number_of_rows_goes_by_powers_of_two(units: int, rows: int) -> None:
+    lowered = lower_module(packed(dense(units, ROWS, 7), 16), TARGET).module
+    (kernel,) = [f for f in lowered.functions.values() if isinstance(f, tvm.tirx.PrimFunc) and "dense" in f.script()]
+    decisions = filled.RULE.decide(s_tir.Schedule(kernel), canonical_target("llvm -mcpu=x86-64-v4").primary)
+    assert decisions is not None and decisions.rows == rows
+
+
 @pytest.mark.parametrize("target", ["native", "llvm -mcpu=x86-64-v3 -num-cores=2"])
 @pytest.mark.parametrize("units", [12, 20, 72, 100, 257, 302])
 def test_dense_layers_with_filled_blocks_keep_their_values(units: int, target: str) -> None:
