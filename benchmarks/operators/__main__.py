@@ -22,14 +22,15 @@ import vmkit
 
 from ..interleave import ratio_of
 from ..peers import onnxruntime_session, threads
-from . import axes, elementwise, layouts, movement, products, reductions, types
+from . import axes, contributed, elementwise, further, layouts, learned, movement, products, reductions, types
 from .case import CASES, Case
 
 RTOL = 1e-3
 LEAST = 20e-6
 """Seconds from which on an operator that is slower than onnxruntime's is counted."""
 
-assert axes and layouts and types and elementwise and movement and products and reductions, "they enter their cases"
+_MODULES = (axes, contributed, elementwise, further, layouts, learned, movement, products, reductions, types)
+assert all(_MODULES), "they enter their cases"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -46,6 +46,8 @@ for _axis in (0, 1, 2):
 for _dtype in ("float64", "int32", "int64"):
     _made = (floats if _dtype == "float64" else integers)(1000, 1000, dtype=_dtype)
     case("CumSum", _made, label=f"rows, {_dtype}", constants={1: scalar(1)})
+for _shape in ((4, 50, 77), (2, 1000, 33)):
+    case("TopK", floats(*_shape), label=f"5 of {'x'.join(map(str, _shape))}", constants={1: listed(5)}, outputs=2)
 for _k in (1, 5, 20):
     _how_many: dict[int, Make] = {1: listed(_k)}
     case("TopK", floats(1, 1000), label=f"{_k} of one row", constants=_how_many, outputs=2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -30,8 +30,8 @@ class Case:
         ONNX's name, with its domain before a colon where that is not ONNX's own.
     inputs : sequence of callable
         What draws each input that a call gives.
-    constants : dict of int to callable
-        What draws inputs that the model holds, by position.
+    constants : mapping of int to callable
+        What draws inputs that the model holds, by position; None for one that is left out.
     outputs : int
         How many outputs the node has.
     attributes : dict
@@ -47,7 +47,7 @@ class Case:
     name: str
     operator: str
     inputs: Sequence[Make]
-    constants: dict[int, Make] = field(default_factory=dict)
+    constants: Mapping[int, Make | None] = field(default_factory=dict)
     outputs: int = 1
     attributes: dict[str, Any] = field(default_factory=dict)
     free: tuple[int, ...] = (0,)
@@ -68,8 +68,10 @@ class Case:
         names, values, weights = [], [], []
         for at in range(len(self.inputs) + len(self.constants)):
             if at in self.constants:
-                names.append(f"w{at}")
-                weights.append(onnx.numpy_helper.from_array(self.constants[at](random), names[-1]))
+                make = self.constants[at]
+                names.append(f"w{at}" if make is not None else "")
+                if make is not None:
+                    weights.append(onnx.numpy_helper.from_array(make(random), names[-1]))
                 continue
             name, array = next(given)
             free = [a for a in self.free if is_dynamic and a < array.ndim and array.shape[a] == first[a]]
@@ -80,7 +82,8 @@ class Case:
         node = helper.make_node(operator, names, results, domain=domain, **self.attributes)
         outputs = [helper.make_empty_tensor_value_info(name) for name in results]
         graph = helper.make_graph([node], "operator", values, outputs, weights)
-        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
+        others = [helper.make_opsetid("com.microsoft", 1), helper.make_opsetid("ai.onnx.ml", 3)]
+        opsets = [helper.make_opsetid("", self.opset), *others]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
@@ -89,14 +92,20 @@ CASES: dict[str, Case] = {}
 
 
 def case(
-    operator: str, *inputs: Make, label: str = "", name: str = "", constants: dict[int, Make] | None = None, **rest: Any
+    operator: str,
+    *inputs: Make,
+    label: str = "",
+    name: str = "",
+    constants: Mapping[int, Make | None] | None = None,
+    attributes: Mapping[str, Any] | None = None,
+    **rest: Any,
 ) -> None:
-    """Add a case; what is not a field of one is an attribute of the node."""
+    """Add a case; what is not a field of one is an attribute of the node, as those are whose names fields have."""
     fields = {key: rest.pop(key) for key in ("outputs", "free", "opset", "atol") if key in rest}
     title = " ".join(part for part in (name or operator.rpartition(":")[2], label) if part)
     if title in CASES:
         raise ValueError(f"there are two cases {title}")
-    CASES[title] = Case(title, operator, inputs, constants or {}, attributes=rest, **fields)
+    CASES[title] = Case(title, operator, inputs, constants or {}, attributes={**rest, **(attributes or {})}, **fields)
 
 
 def floats(*shape: int, low: float = -1.0, high: float = 1.0, dtype: str = "float32") -> Make:

@@ -57,6 +57,13 @@ for _dtype in ("uint8", "float16", "int64", "float64"):
     case("Tile", _of(_dtype, 64, 256), label=f"4x2, {_dtype}", constants={1: listed(4, 2)})
     case("Expand", _of(_dtype, 64, 1, 64), label=_dtype, constants={1: listed(64, 256, 64)}, free=())
 
+# Small images, whose lines are shorter than vectors.
+for _shape in ((1, 512, 7, 7), (8, 512, 7, 7), (4, 256, 14, 14), (2, 96, 28, 28)):
+    _label = f"channels of {'x'.join(map(str, _shape))}"
+    case("Concat", *[floats(*_shape)] * 2, label=_label, axis=1, free=())
+    case("Split", floats(*_shape), label=_label, axis=1, num_outputs=2, outputs=2, free=())
+    case("Add", *[floats(*_shape)] * 2, label=f"images, {'x'.join(map(str, _shape))}")
+
 _IMAGES = (8, 64, 56, 56)
 case("Gather", floats(1000, 1000), integers(500, high=1000), label="columns", axis=1, free=())
 case("Gather", floats(*_IMAGES), integers(32, high=64), label="channels", axis=1, free=())

@@ -21,6 +21,10 @@ for _rows, _inner, _columns in ((1, 768, 3072), (8, 512, 512), (64, 64, 64), (12
 for _rows, _inner, _columns in ((1, 256, 50257), (8, 120, 6625)):
     _label = f"of a vocabulary, {_rows}x{_inner}x{_columns}"
     case("MatMul", floats(_rows, _inner), label=_label, constants={1: floats(_inner, _columns)})
+# Units that no vector divides.
+for _rows, _inner, _columns in ((1, 256, 300), (8, 256, 100), (64, 256, 100), (128, 256, 300), (10000, 20, 100)):
+    _units = {1: floats(_inner, _columns)}
+    case("MatMul", floats(_rows, _inner), label=f"{_rows}x{_inner}x{_columns}", constants=_units)
 for _rows, _inner, _columns in ((1, 768, 768), (8, 512, 512), (128, 256, 128), (65, 63, 33)):
     _label = f"of two inputs, {_rows}x{_inner}x{_columns}"
     _factors = [integers(*_shape, high=256, dtype="uint8") for _shape in ((_rows, _inner), (_inner, _columns))]
@@ -93,6 +97,9 @@ for _name in ("MaxPool", "AveragePool"):
     case(_name, floats(1, 16, 57, 57), label="3x3 by 1, odd", kernel_shape=[3, 3], pads=[1] * 4)
     case(_name, floats(1, 256, 14, 14), label="2x2 by 1", kernel_shape=[2, 2])
     case(_name, floats(1, 32, 57, 57), label="3x3 by 2, odd", kernel_shape=[3, 3], strides=[2, 2])
+    for _shape in ((8, 512, 7, 7), (4, 256, 14, 14), (4, 128, 28, 28)):
+        _label = f"2x2 by 2 of {'x'.join(map(str, _shape))}"
+        case(_name, floats(*_shape), label=_label, kernel_shape=[2, 2], strides=[2, 2])
     case(_name, floats(1, 32, 8, 28, 28), label="2x2x2 by 2", kernel_shape=[2, 2, 2], strides=[2, 2, 2])
     case(_name, floats(1, 32, 8, 28, 28), label="3x3x3 by 2", kernel_shape=[3] * 3, strides=[2] * 3, pads=[1] * 6)
 

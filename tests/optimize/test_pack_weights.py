@@ -158,14 +158,15 @@ def test_channels_that_the_blocks_cannot_be_filled_from_are_a_type_error() -> No
         (20, "NC16n", 2),
         (12, "NC16n", 1),
         (72, "NC16n", 5),
-        (200, "NC8n", 25),
+        (200, "NC16n", 13),
+        (100, "NC16n", 7),
         (48, "NC16n", 3),
         (8, "NC8n", 1),
         (257, "NC16n", 17),
         (1001, "NC16n", 63),
     ],
 )
-def test_the_last_block_of_units_is_filled_where_blocks_go_together(units: int, layout: str, blocks: int) -> None:
+def test_the_last_block_of_units_is_filled_where_there_are_several(units: int, layout: str, blocks: int) -> None:
     (call,) = dense_calls(packed(dense(units, 3, 7), 16))
     assert (call.attrs.weight_layout, int(call.args[1].checked_type.shape[0])) == (layout, blocks)
     assert [int(d) for d in call.checked_type.shape] == [3, units]
@@ -175,8 +176,33 @@ def test_the_last_block_of_units_is_filled_where_blocks_go_together(units: int, 
     assert is_filled == (blocks * call.args[1].checked_type.shape[-1] != units)
 
 
+@pytest.mark.parametrize(
+    ("units", "of_one", "of_three", "of_any"),
+    [
+        (200, "NC8n", "NC16n", "NC8n"),  # 13 whole vectors, 25 halves of them: five at a time
+        (104, "NC16n", "NC16n", "NC16n"),  # 13 halves go by one by one, too
+        (100, "NC4n", "NC16n", "NC16n"),  # 25 quarters
+        (72, "NC16n", "NC16n", "NC16n"),  # 5 whole vectors
+    ],
+)
+def test_blocks_of_one_row_are_narrow_where_whole_vectors_would_be_alone(
+    units: int, of_one: str, of_three: str, of_any: str
+) -> None:
+    rows = {1: of_one, 2: of_one, 3: of_three, ROWS: of_any}
+    found = {count: dense_calls(packed(dense(units, count, 7), 16))[0].attrs.weight_layout for count in rows}
+    assert found == rows
+
+
+@pytest.mark.parametrize(("units", "rows"), [(100, 16), (120, 8), (1000, 4)])
+def test_an_unknown_number_of_rows_goes_by_powers_of_two(units: int, rows: int) -> None:
+    lowered = lower_module(packed(dense(units, ROWS, 7), 16), TARGET).module
+    (kernel,) = [f for f in lowered.functions.values() if isinstance(f, tvm.tirx.PrimFunc) and "dense" in f.script()]
+    decisions = filled.RULE.decide(s_tir.Schedule(kernel), canonical_target("llvm -mcpu=x86-64-v4").primary)
+    assert decisions is not None and decisions.rows == rows
+
+
 @pytest.mark.parametrize("target", ["native", "llvm -mcpu=x86-64-v3 -num-cores=2"])
-@pytest.mark.parametrize("units", [12, 20, 72, 257, 302])
+@pytest.mark.parametrize("units", [12, 20, 72, 100, 257, 302])
 def test_dense_layers_with_filled_blocks_keep_their_values(units: int, target: str) -> None:
     for shape, sizes in (
         ((7,), ((7,),)),

@@ -38,6 +38,23 @@ def test_a_block_that_a_reduction_reads_once_is_inlined(shape: tuple[int | tirx.
     np.testing.assert_allclose(call(sch, x, y, shape=(8,)), np.exp(x + y).sum(1), rtol=1e-5)
 
 
+@pytest.mark.parametrize(("made", "count"), [(topi.subtract, 1), (lambda x, y: topi.exp(topi.subtract(x, y)), 2)])
+def test_arithmetic_that_a_sum_of_squares_reads_twice_is_inlined(made: Callable[..., te.Tensor], count: int) -> None:
+    def squares(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+        difference = made(topi.expand_dims(x, 2), topi.expand_dims(y, 0))
+        return topi.sum(topi.multiply(difference, difference), 1)
+
+    sch = kernel(squares, (8, 9), (9, 5))
+    inline_cheap_blocks(sch)
+    whole = [block for block in kernel_blocks(sch) if len(sch.get_loops(block)) == 3 and sch.get(block).writes]
+    sizes = [[int(sch.get(loop).extent) for loop in sch.get_loops(block)] for block in whole]
+    assert len([each for each in sizes if each in ([8, 9, 5], [8, 5, 9])]) == count
+    x, y = np.linspace(-1, 1, 72, dtype="float32").reshape(8, 9), np.linspace(1, 2, 45, dtype="float32").reshape(9, 5)
+    difference = x[:, :, None] - y[None]
+    expected = (difference**2 if count == 1 else np.exp(difference) ** 2).sum(1)
+    np.testing.assert_allclose(call(sch, x, y, shape=(8, 5)), expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("move", [lambda x: topi.nn.pad(x, [0, 1], [0, 1]), topi.transpose], ids=["pad", "transpose"])
 def test_what_moves_elements_is_not_inlined_into_a_reduction(move: Callable[..., te.Tensor]) -> None:
     sch = kernel(lambda x: topi.sum(move(x), 1), (8, 9))

@@ -220,6 +220,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "StoreIntegers", _cpu),
     PassRow(1, "ShiftIntegers", _cpu_with_integer_unit),
     PassRow(1, "FoldTransposes", _cpu),
+    PassRow(1, "JoinExtremes", _cpu, _lanes),
     PassRow(1, "SeparatePools", _cpu),
     PassRow(1, "UseWinograd", _cpu, _machine, shares_kernels=True),
     PassRow(1, "PackAMXTiles", _cpu_with_matrix_unit),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..relay.ir import Call, Constant, Expr, Op, RelayExpr
+from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, dims
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.layout_rules import with_attrs
@@ -27,6 +27,7 @@ _LAYOUTS = {
     ("nn.conv2d", "NHWC"): "OHWI{}o",
     ("nn.conv3d", "NDHWC"): "ODHWI{}o",
 }
+_FEW = 2  # rows whose sums wait for each other
 _PART, _LONG = 4, 8  # channels summed up that are a part of a vector, and so many that sums are kept in vectors
 
 
@@ -103,7 +104,7 @@ def _packed_dense(node: Call, lanes: int, halves: Sequence[str]) -> Expr:
         return node
     if block is None:
         block = lanes
-    elif block < lanes and block < units and _go_together(-(-units // lanes)):
+    elif block < lanes and block < units and not _stays_narrow(data, units, block, lanes):
         block = lanes  # the last one filled up: several blocks that are narrower would leave most of each vector unused
     layout = f"NC{block}n"
     if dtype == "float32":
@@ -115,6 +116,18 @@ def _packed_dense(node: Call, lanes: int, halves: Sequence[str]) -> Expr:
             out_dtype = out_dtype or "float32"
     packed = build("layout_transform", whole, "NC", layout)
     return build("nn.contrib_dense_pack", data, packed, weight_layout=layout, units=units, out_dtype=out_dtype)
+
+
+def _stays_narrow(data: Expr, units: int, block: int, lanes: int) -> bool:
+    """Say whether blocks of a part of a vector, several in registers at once, are better than whole ones one by one.
+
+    They are for a row or two, whose sums would wait for each other. More rows are twice as fast in whole vectors; of a
+    number that only the run knows, halves of vectors stay a compromise.
+    """
+    if _go_together(-(-units // lanes)) or not _go_together(units // block):
+        return False
+    rows = dims.product(type_of(data).shape[:-1])
+    return rows <= _FEW if isinstance(rows, int) else 2 * block == lanes
 
 
 def _go_together(count: int) -> bool:

@@ -93,9 +93,14 @@ def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
 
 
 def _is_summed_once(made: s_tir.SBlock, read: s_tir.SBlock) -> bool:
-    """Say whether a reduction reads each element of a block once, and the block neither pads nor moves them."""
-    loads = [load for load in loads_in(read.body) if load.source.same_as(made.writes[0].source)]
-    if len(loads) != 1 or not _is_one_to_one(loads[0], read):
+    """Say whether a reduction reads each element of a block once, and the block neither pads nor moves them.
+
+    Arithmetic may be written several times over, as a difference in the sum of its squares: it is computed once.
+    """
+    first, *others = [load for load in loads_in(read.body) if load.source.same_as(made.writes[0].source)]
+    if others and (_calls(made.body) or not all(tvm_ffi.structural_equal(first, other) for other in others)):
+        return False
+    if not _is_one_to_one(first, read):
         return False
     is_padding = any(isinstance(value, tirx.Select) or is_choice(value) for value in _expressions_in(made.body))
     places: dict[tirx.Expr, int] = {v.var: at for at, v in enumerate(made.iter_vars)}

@@ -25,6 +25,7 @@ from vmkit.relay.transform import infer_module
 TESTED_ELSEWHERE = (
     *("memory.", "qnn.", "random.", "vision.", "nn.sparse_", "nn.internal.", "nn.bit"),
     *("vm.invoke_tvm_op", "vm.shape_func", "nn.contrib_integer_matrices", "nn.contrib_quantized_lstm"),
+    "contrib_extremes",
 )
 
 

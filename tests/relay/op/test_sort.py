@@ -6,11 +6,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tvm
 
 from tests.relay.programs import assert_same, assert_table, compiled, type_error
 from vmkit import relay
 from vmkit.errors import VMError
 from vmkit.relay import const, var
+from vmkit.relay.lower import lower_module
+from vmkit.relay.transform import infer_module
+from vmkit.target import canonical_target
 
 
 def data(n: int) -> np.ndarray:
@@ -194,3 +198,18 @@ def test_any_part_of_a_line_is_taken_in_order(dtype: str, dim: Any) -> None:
         for at, k in enumerate(counts):
             np.testing.assert_array_equal(found[2 * at + 1], order[:, :k])
             np.testing.assert_array_equal(found[2 * at], np.take_along_axis(values, order[:, :k], 1))
+
+
+@pytest.mark.parametrize(("length", "k", "sorts"), [(77, 5, False), (77, 12, True), (40, 40, False), (41, 40, True)])
+def test_few_elements_and_those_of_short_lines_are_not_sorted(length: int, k: int, sorts: bool) -> None:
+    x = var("x", shape=(3, length))
+    top = relay.topk(x, k, axis=1)
+    mod = infer_module(tvm.IRModule({"main": relay.Function([x], relay.Tuple([*top]))}))
+    lowered = lower_module(mod, canonical_target("llvm").primary).module
+    (kernel,) = [f for name, f in lowered.functions.items() if name.name_hint == "topk"]
+    assert (len(kernel.params) > 3) == sorts  # words and counts of digits beside the elements and positions
+    values = np.random.default_rng(0).integers(0, 20, (3, length)).astype("float32")
+    best, where = compiled([x], *top)(values)
+    order = np.argsort(-values, 1, kind="stable")[:, :k]
+    np.testing.assert_array_equal(where, order)
+    np.testing.assert_array_equal(best, np.take_along_axis(values, order, 1))

@@ -92,6 +92,11 @@ KERNELS = {
         [(2, 4, 32, 32)],
         elementwise,
     ),
+    "max pool of windows that are apart, short lines": (
+        lambda x: topi.nn.pool2d(x, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "max"),
+        [(2, 4, 14, 15)],
+        line_window,
+    ),
     "average pool, stride 2": (
         lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (1, 0, 1, 1), "avg", count_include_pad=False),
         [(n, 4, 31, 29)],
@@ -242,7 +247,17 @@ KERNELS = {
     ),
     "joined lines, shared": (lambda *xs: topi.concatenate(xs, 2), [(n, 9, 1200), (n, 9, 800)], concatenation),
     "joined with nothing": (lambda *xs: topi.concatenate(xs, -1), [(2, 5, 8), (2, 5, 0)], concatenation),
-    "joined along another axis": (lambda *xs: topi.concatenate(xs, 1), [(n, 5, 8), (n, 3, 8)], elementwise),
+    "joined along another axis": (lambda *xs: topi.concatenate(xs, 1), [(n, 5, 8), (n, 3, 8)], concatenation),
+    "joined channels of small images": (
+        lambda x, *xs: topi.concatenate([topi.nn.relu(x), *xs], 1),
+        [(n, 12, 7, 7), (n, 5, 7, 7), (n, 1, 7, 7)],
+        concatenation,
+    ),
+    "joined along another axis, long lines": (
+        lambda *xs: topi.concatenate(xs, 1),
+        [(n, 5, 8, 8), (n, 3, 8, 8)],
+        elementwise,
+    ),
     "short rows": (lambda x, y: topi.add(topi.exp(x), y), [(n, 9, 7, 5), (9, 1, 1)], elementwise),
     "short rows, in parts": (lambda x: topi.exp(x), [(n, 64, 7, 16)], elementwise),
     "short rows of odd number": (lambda x: topi.exp(x), [(3, 77, 77)], elementwise),
@@ -358,7 +373,7 @@ def test_rows_of_elements_that_lie_together_are_one_loop() -> None:
 
     assert inner(topi.exp, (n, 64, 7, 7)) == [None, 3136]
     assert inner(topi.exp, (4, 64, 7, 7)) == [4, 3136]
-    assert inner(topi.exp, (512, 7, 7)) == [7, 3584]
+    assert inner(topi.exp, (512, 7, 7)) == [8, 3136]
     assert inner(topi.exp, (3, 77, 77)) == [3, 77, 77]
     assert inner(topi.add, (2, 8, 6, 5), (8, 1, 1)) == [2, 8, 30]
     assert inner(topi.add, (2, 8, 6, 5), (5,)) == [2, 8, 6, 5]

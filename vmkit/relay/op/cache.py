@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
-from tvm import relax, te, tirx
+from tvm import relax, tirx
+from tvm.script.ir_builder import tirx as T
 
 from ...errors import TypeCheckError
 from ..ir import dims
@@ -13,13 +15,15 @@ from .attrs import Attrs, Bool, Int, attrs_node
 from .axis import resolve_axis
 from .elementwise import require_tensor
 from .index import require_integers
-from .kernel import as_index, const, indexed
+from .kernel import as_index, const, grid, loops
 from .registry import OpPattern, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
 __all__: list[str] = []
+
+_SHARED = 1 << 14  # elements from which on batches are shared among cores
 
 
 @attrs_node("relay.attrs.ContribTensorScatterAttrs")
@@ -32,7 +36,7 @@ class TensorScatterAttrs(Attrs):
 
 @operator(
     "contrib.tensor_scatter", "cache", "update", "positions",
-    attrs=TensorScatterAttrs, level=10, pattern=OpPattern.INJECTIVE,
+    attrs=TensorScatterAttrs, level=10, pattern=OpPattern.OPAQUE,
 )  # fmt: skip
 class TensorScatter:
     """The cache with, for each batch, the update written along axis from the batch's position on.
@@ -75,11 +79,30 @@ class TensorScatter:
             context.shape(positions)[0], old[0], f"{name}: there are {{actual}} positions for {{expected}} batches"
         )
 
-        def element(i: tuple[tirx.Expr, ...], cache: te.Tensor, update: te.Tensor, positions: te.Tensor) -> tirx.Expr:
-            behind = i[axis] - as_index(positions(i[0]))
-            if attrs.circular:
-                behind = tirx.floormod(behind, tirx.max(cache.shape[axis], const(1)))
-            is_new = tirx.all(behind >= 0, behind < update.shape[axis])
-            return tirx.if_then_else(is_new, update(*i[:axis], behind, *i[axis + 1 :]), cache(*i))
+        is_circular = bool(attrs.circular)
 
-        return indexed(context, old, element, cache, update, positions)
+        def write(outputs: list[tirx.Buffer], *given: tirx.Buffer) -> None:
+            _write(axis, is_circular, outputs[0], *given)
+
+        return loops(context, [(old, str(cache.ty.dtype))], write, cache, update, positions, name="tensor_scatter")
+
+
+def _write(
+    axis: int, is_circular: bool, out: tirx.Buffer, cache: tirx.Buffer, update: tirx.Buffer, positions: tirx.Buffer
+) -> None:
+    """Copy the cache of each batch as a whole, and then what is new in it, line by line."""
+    batches, steps, new = out.shape[0], out.shape[axis], update.shape[axis]
+    is_small = all(isinstance(n, tirx.IntImm) for n in out.shape) and prod(map(int, out.shape)) < _SHARED
+    with (T.serial if is_small else T.parallel)(0, batches) as batch:
+        with grid(out.shape[1:]) as rest:
+            own = (batch, *rest)
+            T.buffer_store(out, cache[own], list(own))
+        first = as_index(positions[batch])
+        with grid([*out.shape[1:axis], new]) as above:
+            *outer, step = above
+            place = first + step
+            if is_circular:
+                place = tirx.floormod(place, tirx.max(steps, const(1)))
+            with T.If(tirx.all(place >= 0, place < steps)), T.Then(), grid(out.shape[axis + 1 :]) as line:
+                source = (batch, *outer, step, *line)
+                T.buffer_store(out, update[source], [batch, *outer, place, *line])

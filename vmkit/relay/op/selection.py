@@ -1,7 +1,7 @@
 """The k best elements along an axis, in order.
 
 Few of many are found by a heap of those found so far, the worst of them at its root: most elements are no more than
-compared with it. Where a good part of a line is taken, all of it is sorted by digits.
+compared with it. Where a good part of a line is taken that is not short, all of it is sorted by digits.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ _COMPARED_AS = {"bool": "int8"}
 _WIDER = {"bfloat16": "float32", "float16": "float32"}
 _PART = 16
 """A line is sorted if no less than one in so many of its elements is taken."""
+_FEW, _SHORT = 12, 40
+"""Elements taken, and those of a line, of which a heap is done before the digits of sorting are counted."""
 
 
 def best_along(
@@ -65,7 +67,7 @@ def _best(context: LowerContext, data: relax.Expr, axis: int, k: Dim, smallest: 
 
     length = shape[axis]
     are_fixed = isinstance(k, int) and isinstance(length, int)
-    sorts = not are_fixed or k * _PART >= length
+    sorts = not are_fixed or (k * _PART >= length and k >= _FEW and length > _SHORT)
     packed = DataType(dtype).bits <= _BITS
     # The words of a line and, where these leave no room for them, its positions.
     scratch: list[Result] = [([2, length], "uint64"), ([DIGITS], "int64")] if sorts else []
@@ -84,7 +86,7 @@ def _best(context: LowerContext, data: relax.Expr, axis: int, k: Dim, smallest: 
             elif are_fixed:
                 _sort_line(results, source, own, (count, size), at, smallest)
             else:
-                with T.If(count * _PART >= size):
+                with T.If(tirx.all(count * _PART >= size, count >= _FEW, size > _SHORT)):
                     with T.Then():
                         _sort_line(results, source, own, (count, size), at, smallest)
                     with T.Else():

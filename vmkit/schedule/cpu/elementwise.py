@@ -120,16 +120,21 @@ def _together(sch: s_tir.Schedule, block: Block) -> tuple[int, int | None]:
         step, variables = sizes[-count - 1], [v.var for v in node.iter_vars]
         if not step or not _is_along(store, variables, sizes, count + 1):
             break
-        part = None if step * size <= _MOST else _part(step * size)
+        part = None if step * size <= _MOST else _part(step, size, count)
         if step * size > _MOST and part is None:
             break
         count, size = count + 1, step * size
     return count, part
 
 
-def _part(size: int) -> int | None:
-    """Return the largest number of whole vectors that divides a loop and is not too many."""
-    return next((part for part in range(_MOST, _ENOUGH - 1, -_VECTOR) if size % part == 0), None)
+def _part(step: int, size: int, count: int) -> int | None:
+    """Return the largest number of whole vectors that divides a loop over lines of a size and is not too many.
+
+    Whole lines go first: which places of three axes another part goes over, TVM no longer sees to be in a row.
+    """
+    parts = [part for part in range(_MOST, _ENOUGH - 1, -_VECTOR) if step * size % part == 0]
+    of_lines = [part for part in parts if part % size == 0]
+    return next(iter(of_lines or (parts if count == 1 else [])), None)
 
 
 def _is_along(store: tirx.BufferStore, variables: list[tirx.Var], sizes: list[int | None], count: int) -> bool:

@@ -69,7 +69,10 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
         return None
     blocks = next((b for b in _BLOCKS if kernel.blocks % b == 0), 1)
     # Some registers are for the weight and what it is multiplied with.
-    rows = rows_of_tile(kernel.positions, max(1, processor_of(target).vectors.registers * 2 // 3 // blocks))
+    most = max(1, processor_of(target).vectors.registers * 2 // 3 // blocks)
+    if kernel.positions is None:
+        most = 1 << most.bit_length() - 1  # which divides more numbers of rows that there are
+    rows = rows_of_tile(kernel.positions, most)
     unrolled = 2 if kernel.steps is not None and kernel.steps % 2 == 0 else 1
     return Decisions(blocks, rows, unrolled, _size(sch, kernel) >= PARALLEL_SIZE)
 

@@ -24,6 +24,8 @@ from .overlap import tiles_of_any
 
 __all__ = ["RULE", "Decisions"]
 
+_LONG = 16  # results of a line that are worth LLVM's own vectors
+
 
 @dataclass(frozen=True)
 class Decisions:
@@ -98,7 +100,8 @@ def _is_plain(window: Window) -> bool:
     if window.padding is not None or window.found.after is not None or len(window.across) > 1:
         return False
     is_known = all(known(v.dom.extent) for v in (*window.lines, window.last))
-    return is_known and (known(window.along.dom.extent) or 0) <= window.step
+    is_long = (known(window.last.dom.extent) or 0) >= _LONG  # shorter lines leave it most elements one by one
+    return is_known and is_long and (known(window.along.dom.extent) or 0) <= window.step
 
 
 def _lanes(window: Window, target: Target) -> list[int]:

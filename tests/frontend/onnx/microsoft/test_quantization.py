@@ -124,6 +124,17 @@ def test_one_of_two_quantised_tensors_is_chosen() -> None:
     agrees_exactly(proto, *feeds)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("operator", ["QLinearSigmoid", "QLinearGlobalAveragePool"])
+def test_every_number_of_a_byte_has_the_result_of_onnxruntime(operator: str, dtype: str) -> None:
+    info = np.iinfo(dtype)
+    constants = {"sx": f32(0.05), "zx": np.array(7, dtype), "sy": f32(1 / 256), "zy": np.array(info.min, dtype)}
+    nodes = [node(operator, "x sx zx sy zy", "y", domain="com.microsoft")]
+    proto = model(nodes, {"x": (["n", 2, 8, 8], dtype)}, "y", constants)
+    every = np.arange(info.min, info.max + 1).astype(dtype)
+    agrees_exactly(with_types(proto, {"y": dtype}, "com.microsoft"), {"x": every.reshape(2, 2, 8, 8)})
+
+
 @pytest.mark.parametrize("keepdims", [0, 1])
 def test_the_mean_of_a_quantised_tensor_is_quantised(keepdims: int) -> None:
     # onnxruntime declares the operator and has no kernel for it.

@@ -9,6 +9,8 @@ from onnx import numpy_helper
 import vmkit
 from tests.frontend.onnx.ml.models import I64, F, S, agrees, single, texts
 from vmkit.errors import VMError
+from vmkit.relay.frontend import from_onnx
+from vmkit.relay.ir import Call, Op, post_order
 
 KEYS = {"strings": ["a", "é", "", "a"], "int64s": [5, -2, 9, 5], "floats": [0.5, float("nan"), -2.0, 0.5]}
 
@@ -57,3 +59,22 @@ def test_categories_become_one_hot_codes() -> None:
     agrees(model, {"x": np.array([2, 4, 7, 7])})
     with pytest.raises(VMError, match="none of the categories"):
         vmkit.VirtualMachine(vmkit.compile(model, target="llvm")).run(np.array([2, 3]))
+
+
+@pytest.mark.parametrize(
+    "keys", [[0, 1, 2], [-4, 9, 5], [-(2**63), 2 - 2**63], [2**63 - 1, 2**63 - 2], [3], [0, 10**12]]
+)
+def test_integers_near_each_other_are_counted_and_not_searched(keys: list[int]) -> None:
+    others = [-(2**63), 2**63 - 1, 0, 7, *(key + step for key in keys for step in (-1, 1) if abs(key + step) < 2**63)]
+    x = np.array([*keys, *others], "int64")
+    encoder = single(
+        "LabelEncoder", {"x": (["n"], "int64")}, [F], keys_int64s=keys, values_floats=[*map(float, x)][: len(keys)]
+    )
+    codes = single("OneHotEncoder", {"x": (["n"], "int64")}, [F], cats_int64s=keys)
+    for model in (encoder, codes):
+        agrees(model, {"x": x}, {"x": x[:0]})
+        module, _ = from_onnx(model)
+        names = {
+            node.op.name for node in post_order(module["main"]) if isinstance(node, Call) and isinstance(node.op, Op)
+        }
+        assert ("contrib_find" in names) == (max(keys) > 10**9 and min(keys) == 0)

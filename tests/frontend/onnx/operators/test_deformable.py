@@ -60,6 +60,20 @@ def test_windows_that_are_not_moved_convolve(rank: int) -> None:
     np.testing.assert_allclose(compiled(x=x, offset=still)[0][inner], before[inner], rtol=1e-4, atol=1e-4)
 
 
+def test_points_outside_are_zeros_whatever_the_image_holds() -> None:
+    inputs = {"x": ((1, 2, 4, 4), "float32"), "offset": ((1, 2, 4, 4), "float32")}
+    w = np.ones((1, 2, 1, 1), "float32")
+    compiled = Compiled(model([node("DeformConv", "x w offset", "y")], inputs, "y", {"w": w}, opset=19))
+    x = np.full((1, 2, 4, 4), np.nan, "float32")
+    x[..., 1:3, 1:3] = 2.5
+    offset = np.zeros((1, 2, 4, 4), "float32")
+    offset[0, :, 0] = [[9, -9, 1e30, np.inf], [0, np.nan, -np.inf, -1e30]]
+    offset[0, :, 1, 1] = 0
+    result = compiled(x=x, offset=offset)[0][0, 0]
+    np.testing.assert_array_equal(result[0], 0)
+    assert result[1, 1] == 5 and np.isnan(result[3]).all()
+
+
 def test_offsets_of_another_size_are_errors() -> None:
     inputs = {"x": ((1, 2, 5, 5), "float32"), "offset": ((1, 8, 3, 4), "float32")}
     deform = [node("DeformConv", "x w offset", "y")]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from .... import relay
 from ....relay.ir import Expr
 from ..context import Context
+from ..known import constant
 from ..operators.activation import softmax, softmax_of_matrix
 from ..operators.conversion import casted
 from ..operators.product import gemm
@@ -58,7 +61,16 @@ def between(
 def qlinear_sigmoid(
     ctx: Context, x: Expr, x_scale: Expr, x_zero: Expr | None, y_scale: Expr, y_zero: Expr | None = None
 ) -> Expr:
-    return between(ctx, lambda v: relay.sigmoid(v), x, x_scale, x_zero, y_scale, y_zero)
+    def computed(v: Expr) -> Expr:
+        return between(ctx, relay.sigmoid, v, x_scale, x_zero, y_scale, y_zero)
+
+    dtype, numbers = ctx.dtype(x), (x_scale, x_zero, y_scale, y_zero)
+    if dtype not in ("uint8", "int8") or any(v is not None and ctx.static(v) is None for v in numbers):
+        return computed(x)
+    # Constants are folded to the 256 results.
+    table = computed(constant(np.arange(256, dtype="uint8").view(dtype)))
+    index = x if dtype == "uint8" else relay.reinterpret(x, "uint8")
+    return relay.take(table, relay.cast(index, "int32"), axis=0, mode="fast")
 
 
 @converter("QLinearLeakyRelu", domain=_MICROSOFT)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from .... import relay
-from ....relay.ir import Expr
+from ....relay.ir import Expr, dims
 from ..context import Context
 from ..operators.pooling import average_pool
 from ..operators.quantization import qlinear_conv
+from ..quantization import multiplied, quantized
 from ..registry import converter
 from ..window import ConvolutionWindow, Window
 from .channels_last import over_channels_last
 from .quantization import between
 
 _MICROSOFT = "com.microsoft"
+_EXACT = 1 << 22  # integers of 8 bits, each less its zero point, whose sum int32 holds
 
 
 @converter("QLinearConv", domain=_MICROSOFT)
@@ -52,7 +54,16 @@ def qlinear_global_average_pool(
 ) -> Expr:
     rank = ctx.rank(x)
     axes = list(range(1, rank - 1)) if channels_last else list(range(2, rank))
-    return between(ctx, lambda v: relay.mean(v, axis=axes, keepdims=True), x, x_scale, x_zero, y_scale, y_zero)
+    count = dims.product([ctx.shape(x)[axis] for axis in axes])
+    if not isinstance(count, int) or not 0 < count <= _EXACT or ctx.rank(x_scale):
+        return between(ctx, lambda v: relay.mean(v, axis=axes, keepdims=True), x, x_scale, x_zero, y_scale, y_zero)
+    # The sum of integers is exact, and shorter than that of what they stand for.
+    total = relay.sum(relay.cast(x, "int32"), axis=axes, keepdims=True)
+    if x_zero is not None:
+        zeros = relay.multiply(relay.cast(x_zero, "int32"), ctx.constant(count, "int32"))
+        total = relay.subtract(total, zeros)
+    mean = multiplied(ctx, total, (x_scale, ctx.constant(count, "float32")))
+    return quantized(ctx, mean, y_scale, y_zero, ctx.dtype(x))
 
 
 @converter("QLinearAveragePool", domain=_MICROSOFT, without=("dilations",))

@@ -21,12 +21,15 @@ from ..registry import converter
 
 DOMAIN = "ai.onnx.ml"
 
+_SPARSE = 8  # integers of which one is a key, at least, are counted and not searched
+
 
 def found(ctx: Context, x: Expr, keys: np.ndarray) -> tuple[Expr, np.ndarray]:
     """Return where in a sorted table each element stands, and which of the keys each place of the table is.
 
-    Places past the keys are of elements that are none of them; the first of equal keys stands for all. What is no
-    number, if it is a key, has the last of those places.
+    The table of integers that lie close to each other has a place for each between them, -1 for those that are no keys:
+    it need not be searched. Places past the keys are of elements that are none of them; the first of equal keys stands
+    for all. What is no number, if it is a key, has the last of those places.
     """
     stored = digests(keys) if keys.dtype == object else keys
     # Before version 4, onnxruntime finds no key that is no number.
@@ -34,14 +37,35 @@ def found(ctx: Context, x: Expr, keys: np.ndarray) -> tuple[Expr, np.ndarray]:
     missing = int(np.flatnonzero(np.isnan(stored))[0]) if has_missing else -1
     plain = np.flatnonzero(~np.isnan(stored)) if stored.dtype.kind == "f" else np.arange(stored.size)
     table, first = np.unique(stored[plain], return_index=True)
+    order = plain[first]
+    if table.dtype.kind == "i" and keys.dtype != object and table.size:
+        low, high = int(table[0]), int(table[-1])
+        if high - low < _SPARSE * table.size:
+            return _counted_from(ctx, x, low, high), _with_gaps(table, order)
     source = text_numbers(x, keys) if keys.dtype == object else x
     place = build("contrib_find", source, constant(table))
-    order = plain[first]
     if has_missing:
         # Elements that are no key come last but one then.
         last = ctx.constant(table.size + 1, "int64")
         return relay.where(relay.isnan(x), last, place), np.array([*order, -1, missing])
     return place, np.array([*order, -1])
+
+
+def _counted_from(ctx: Context, x: Expr, low: int, high: int) -> Expr:
+    """Return by how much integers are above the least key, and for those out of the keys' range the first past it."""
+    dtype = ctx.dtype(x)
+    ends = ctx.constant(low, dtype), ctx.constant(high, dtype)
+    is_inside = relay.logical_and(relay.greater_equal(x, ends[0]), relay.less_equal(x, ends[1]))
+    above = relay.cast(relay.subtract(x, ends[0]), "int64")
+    return relay.where(is_inside, above, ctx.constant(high - low + 1, "int64"))
+
+
+def _with_gaps(table: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Return which of the keys each integer of a sorted table's range is, -1 for one that is none and at the end."""
+    places = table.astype("int64") - int(table[0])
+    whole = np.full(int(places[-1]) + 2, -1, order.dtype)
+    whole[places] = order
+    return whole
 
 
 def exchanged(ctx: Context, x: Expr, keys: np.ndarray, values: np.ndarray, default: Any) -> Expr:
@@ -150,10 +174,11 @@ def one_hot_encoder(
     keys = as_texts(list(cats_strings)) if cats_strings else np.array(cats_int64s, "int64")
     place, order = found(ctx, x if cats_strings else relay.cast(x, "int64"), keys)
     if not zeros:
-        count = ctx.constant(len(order) - 1, "int64")
-        is_known = relay.all(relay.less(place, count)) if ctx.rank(place) else relay.less(place, count)
+        are_keys = relay.take(constant(order >= 0), place, axis=0)
+        is_known = relay.all(are_keys) if ctx.rank(place) else are_keys
         message = "OneHotEncoder: an element is none of the categories, and zeros is 0"
         place = build("dyn.require", place, is_known, message=message)
-    codes = np.zeros((len(order), len(keys)), "float32")
-    codes[np.arange(len(order))[order >= 0], order[order >= 0]] = 1
-    return relay.take(constant(codes), place, axis=0)
+    columns = np.full(len(keys), -1, "int32")
+    columns[order[order >= 0]] = np.flatnonzero(order >= 0)
+    own = relay.expand_dims(relay.cast(place, "int32"), ctx.rank(place))
+    return relay.cast(relay.equal(own, constant(columns)), "float32")

@@ -28,13 +28,16 @@ def _kernel(ctx: Context, rows: Expr, vectors: np.ndarray, kind: str, params: Se
         ctx.fail(f"kernel_params has {len(params)} elements; it has gamma, coef0 and degree")
     gamma, offset, degree = params or (0.0, 0.0, 0.0)
     if kind == "RBF":
-        apart = relay.subtract(relay.expand_dims(rows, 1), constant(vectors[None]))
-        distance = relay.sum(relay.multiply(apart, apart), axis=[2])
+        # The vectors lie along the last axis, for as many distances at once.
+        apart = relay.subtract(relay.expand_dims(rows, 2), constant(np.ascontiguousarray(vectors.T)[None]))
+        distance = relay.sum(relay.multiply(apart, apart), axis=[1])
         return relay.exp(binary(ctx, "multiply", distance, -gamma))
     product = relay.nn.dense(rows, constant(vectors))
     if kind == "LINEAR":
         return product
-    product = binary(ctx, "add", binary(ctx, "multiply", product, gamma), offset)
+    # A number for each vector is read in vectors, as a layer's bias; one for all would be tested for with each element.
+    offsets = constant(np.full(len(vectors), offset, vectors.dtype))
+    product = relay.add(binary(ctx, "multiply", product, gamma), offsets)
     return relay.tanh(product) if kind == "SIGMOID" else _power(ctx, product, degree)
 
 

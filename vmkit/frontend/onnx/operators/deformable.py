@@ -43,11 +43,14 @@ def deform_conv(
     points = int(dims.product(kernel))
     y = relay.nn.conv2d(
         columns,
-        relay.reshape(weight, [0, 0, -1, 1]),
+        relay.transpose(relay.reshape(weight, [0, 0, -1, 1]), [2, 3, 1, 0]),
         groups=window.group,
         channels=outputs if isinstance(outputs, int) else None,
         kernel_size=(points, 1),
+        data_layout="NHWC",
+        kernel_layout="HWIO",
     )
+    y = relay.transpose(y, [0, 3, 1, 2])
     y = y if bias is None else relay.nn.bias_add(y, bias, axis=1)
     sizes = ctx.shape(offset)[2:]
     if not any(dims.is_any(d) for d in (*ctx.shape(y)[:2], *sizes)):

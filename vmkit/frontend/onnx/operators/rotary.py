@@ -89,18 +89,27 @@ def rotated(ctx: Context, x: Expr, cosines: Expr, sines: Expr, count: Dim, is_in
         if dims.equal(ctx.shape(table)[3], half) is False:
             ctx.fail(f"the caches have {ctx.shape(table)[3]} elements for each position; {half} are needed")
     if is_interleaved:
-        first, second = (relay.strided_slice(x, [i], [twice], [2], axes=[3]) for i in (0, 1))
+        parts = [_turned_neighbours(ctx, x, cosines, sines, half)]
     else:
         first, second = (relay.strided_slice(x, [i], [end], [1], axes=[3]) for i, end in ((0, half), (half, twice)))
-    real = relay.subtract(relay.multiply(cosines, first), relay.multiply(sines, second))
-    imaginary = relay.add(relay.multiply(sines, first), relay.multiply(cosines, second))
-    if is_interleaved:
-        pairs = relay.concatenate([relay.expand_dims(v, 4) for v in (real, imaginary)], 4)
-        turned: list[Dim] = [*ctx.shape(x)[:3], twice]
-        parts = [to_shape(pairs, turned)]
-    else:
-        parts = [real, imaginary]
+        real = relay.subtract(relay.multiply(cosines, first), relay.multiply(sines, second))
+        parts = [real, relay.add(relay.multiply(sines, first), relay.multiply(cosines, second))]
     if not dims.equal(wanted, width):
         parts.append(relay.strided_slice(x, [twice], [width], [1], axes=[3]))
     whole = relay.concatenate(parts, 3) if len(parts) > 1 else parts[0]
     return whole if dims.equal(ctx.shape(whole)[3], width) else to_shape(whole, ctx.shape(x))
+
+
+def _turned_neighbours(ctx: Context, x: Expr, cosines: Expr, sines: Expr, half: Dim) -> Expr:
+    """Return (batch, rows, heads, 2 * half): the first elements of a width, of which neighbours are turned.
+
+    Each is computed from its pair, so that pairs are read and written as they lie in memory.
+    """
+    twice = dims.mul(half, 2)
+    lead = ctx.shape(x)[:3]
+    own = x if dims.equal(ctx.shape(x)[3], twice) else relay.strided_slice(x, [0], [twice], [1], axes=[3])
+    pairs = to_shape(own, [*lead, half, 2])
+    cosine, sine = (relay.expand_dims(table, 4) for table in (cosines, sines))
+    signs = ctx.constant([-1, 1], ctx.dtype(sines))
+    other = relay.multiply(relay.reverse(pairs, axis=4), relay.multiply(sine, signs))
+    return to_shape(relay.add(relay.multiply(pairs, cosine), other), [*lead, twice])

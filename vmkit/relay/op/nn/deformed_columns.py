@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ class DeformedColumnsAttrs(Attrs):
     pattern=OpPattern.INJECTIVE,
 )
 class DeformedColumns:
-    """The elements that windows read: (batch, channels, points of the window, positions of the result).
+    """The elements that windows read: (batch, points of the window, positions of the result, channels).
 
     Each point is moved by offset (batch, deformable_groups * points * spatial dimensions, positions...) and read
     between the elements around it, those outside of data counting as 0; mask (batch, deformable_groups * points,
@@ -74,7 +75,7 @@ class DeformedColumns:
             if not may_agree(given.shape, wanted) or given.dtype != source.dtype:
                 text = ", ".join(str(d) for d in wanted)
                 raise TypeCheckError(f"{name} must be Tensor[({text}), {source.dtype}], not {given}")
-        return TensorType([batch, channels, _points(attrs), dims.product(places)], source.dtype)
+        return TensorType([batch, _points(attrs), dims.product(places), channels], source.dtype)
 
     @staticmethod
     def lower(
@@ -91,12 +92,10 @@ class DeformedColumns:
             wanted = [batch, _points(attrs) * groups * each, *places]
             require_agreed(context, context.shape(value), wanted, what)
 
-        def compute(whole: list[tirx.Expr], places: list[tirx.Expr], *tensors: te.Tensor) -> te.Tensor:
-            return te.compute(whole, lambda *i: _element(attrs, places, tensors, *i), name="deformed_columns")
+        def compute(places: list[tirx.Expr], *tensors: te.Tensor) -> te.Tensor:
+            return _columns(attrs, places, *tensors)
 
-        shape = [batch, channels, _points(attrs), dims.product(places)]
-        lists = [[dims.as_expr(d) for d in values] for values in (shape, places)]
-        return context.te(compute, *lists, data, offset, *mask)
+        return context.te(compute, [dims.as_expr(d) for d in places], data, offset, *mask)
 
 
 def _points(attrs: DeformedColumnsAttrs) -> int:
@@ -115,25 +114,46 @@ def _places(attrs: DeformedColumnsAttrs, sizes: list[Dim]) -> list[Dim]:
     return fitted(sizes, padding_of(attrs.padding, rank), _windows(attrs), positive(attrs.strides, rank, "strides"))
 
 
-def _element(
-    attrs: DeformedColumnsAttrs,
-    places: Sequence[tirx.Expr],
-    tensors: Sequence[te.Tensor],
-    n: tirx.Expr,
-    c: tirx.Expr,
-    k: tirx.Expr,
-    flat: tirx.Expr,
-) -> tirx.Expr:
-    data, offset, *mask = tensors
-    rank, points = len(places), _points(attrs)
-    part = tirx.floordiv(c, tirx.floordiv(data.shape[1], attrs.deformable_groups))
-    place, point = _unflattened(flat, places), _unflattened(k, attrs.kernel_size)
-    at = []
-    for axis in range(rank):
-        corner = place[axis] * attrs.strides[axis] - attrs.padding[axis] + point[axis] * attrs.dilation[axis]
-        at.append(corner.astype(data.dtype) + offset(n, (part * points + k) * rank + axis, *place))
-    value = _between(lambda index: data(n, c, *index), at, data.shape[2:])
-    return value * mask[0](n, part * points + k, *place) if mask else value
+def _columns(
+    attrs: DeformedColumnsAttrs, places: list[tirx.Expr], data: te.Tensor, offset: te.Tensor, *mask: te.Tensor
+) -> te.Tensor:
+    """Return what is read, computed in three stages, so that where a point lies is found once for all channels.
+
+    The pixels of a channel become the last axis but one, and a pixel of zeros behind them is that of all outside.
+    """
+    batch, channels, *sizes = data.shape
+    count, points, groups = dims.as_expr(dims.product(sizes)), _points(attrs), attrs.deformable_groups
+    corners = list(product((0, 1), repeat=len(sizes)))
+
+    def pixel(n: tirx.Expr, at: tirx.Expr, c: tirx.Expr) -> tirx.Expr:
+        return tirx.if_then_else(at < count, data(n, c, *_unflattened(at, sizes)), tirx.const(0, data.dtype))
+
+    def near(corner: Sequence[int], which: int, *index: tirx.Expr) -> tirx.Expr:
+        n, part, k, flat = index
+        place, point = _unflattened(flat, places), _unflattened(k, attrs.kernel_size)
+        at = []
+        for axis in range(len(sizes)):
+            first = place[axis] * attrs.strides[axis] - attrs.padding[axis] + point[axis] * attrs.dilation[axis]
+            at.append(first.astype(data.dtype) + offset(n, (part * points + k) * len(sizes) + axis, *place))
+        return _near(at, corner, sizes, count)[which]
+
+    pixels = te.compute([batch, count + 1, channels], pixel, name="pixels")
+    shape = [batch, groups, points, dims.product(places)]
+    known = [
+        te.compute(shape, partial(near, corner, which), name=name)
+        for corner in corners
+        for which, name in enumerate(("pixel", "share"))
+    ]
+
+    def element(n: tirx.Expr, k: tirx.Expr, flat: tirx.Expr, c: tirx.Expr) -> tirx.Expr:
+        part = tirx.floordiv(c, tirx.floordiv(channels, groups)) if groups > 1 else tirx.IntImm("int64", 0)
+        total: Any = tirx.const(0, data.dtype)
+        for number in range(len(corners)):
+            index, weight = (known[2 * number + i](n, part, k, flat) for i in (0, 1))
+            total = total + weight * pixels(n, index, c)
+        return total * mask[0](n, part * points + k, *_unflattened(flat, places)) if mask else total
+
+    return te.compute([batch, points, dims.product(places), channels], element, name="deformed_columns")
 
 
 def _unflattened(flat: tirx.Expr, sizes: Sequence[Dim]) -> list[tirx.Expr]:
@@ -144,24 +164,24 @@ def _unflattened(flat: tirx.Expr, sizes: Sequence[Dim]) -> list[tirx.Expr]:
     return [flat, *reversed(index)]
 
 
-def _between(read: Callable[..., tirx.Expr], at: Sequence[tirx.Expr], sizes: Sequence[tirx.Expr]) -> tirx.Expr:
-    """Return what lies at a point between elements, by how near it is to each of those around it."""
+def _near(
+    at: Sequence[tirx.Expr], corner: Sequence[int], sizes: Sequence[tirx.Expr], count: tirx.Expr
+) -> tuple[tirx.Expr, tirx.Expr]:
+    """Return the number of the pixel at a corner around a point, and how much of the point it is.
+
+    What is outside has the number behind all pixels, and nothing of the point.
+    """
     dtype = str(at[0].ty.dtype)
     one: Any = tirx.const(1, dtype)
-    below = [tirx.floor(a) for a in at]
-    # A point far outside must not overflow as an integer; all of its neighbours are outside all the same.
-    limited = [
-        tirx.max(tirx.min(b.astype("float64"), s.astype("float64")), tirx.const(-2.0, "float64")).astype("int64")
-        for b, s in zip(below, sizes, strict=True)
-    ]
-    total: Any = tirx.const(0, dtype)
-    for steps in product((0, 1), repeat=len(at)):
-        weight, tests, index = one, [], []
-        for axis, step in enumerate(steps):
-            share = at[axis] - below[axis]
-            weight = weight * (share if step else one - share)
-            neighbour = limited[axis] + step
-            tests += [neighbour >= 0, neighbour < sizes[axis]]
-            index.append(inside(neighbour, sizes[axis]))
-        total = total + tirx.if_then_else(tirx.all(*tests), weight * read(index), tirx.const(0, dtype))
-    return total
+    weight, index, tests = one, tirx.IntImm("int64", 0), []
+    for a, step, size in zip(at, corner, sizes, strict=True):
+        below = tirx.floor(a)
+        # A point far outside must not overflow as an integer; all of its neighbours are outside all the same.
+        limited = tirx.max(tirx.min(below.astype("float64"), size.astype("float64")), tirx.const(-2.0, "float64"))
+        neighbour = limited.astype("int64") + step
+        share = a - below
+        weight = weight * (share if step else one - share)
+        tests += [neighbour >= 0, neighbour < size]
+        index = index * size + inside(neighbour, size)
+    is_inside = tirx.all(*tests)
+    return tirx.Select(is_inside, index, count), tirx.Select(is_inside, weight, tirx.const(0, dtype))
