@@ -207,6 +207,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "BackwardFoldScaleAxis", told=_known_weights),
     PassRow(1, "ForwardFoldScaleAxis", told=_known_weights),
     PassRow(1, "FoldConstant", told=_unpacked),
+    PassRow(1, "TrimWindows", _cpu_or_gpu),
     PassRow(1, "UseDepthToSpace", _cpu),
     PassRow(1, "PadChannels", _cpu, _processor_of_tiles, shares_kernels=True),
     PassRow(1, "ConvertLayout", _cpu_or_gpu, _layouts),

@@ -57,10 +57,12 @@ def _along_lines(data: relax.Expr, count: int, length: int) -> relax.Expr:
     inner = _parts(np.outer(np.arange(first), k1) / first)
     n2 = np.arange(second)[:, None]
     outer = np.stack([_products(n2 * (k + first * k2) / length) for k in range(first)])
-    x = relax.op.permute_dims(relax.op.reshape(data, [count, first, second]), [0, 2, 1])
-    x = relax.op.matmul(relax.op.reshape(x, [count * second, first]), relax.const(inner.reshape(first, 2 * first)))
-    x = relax.op.permute_dims(relax.op.reshape(x, [count, second, 2, first]), [3, 0, 2, 1])
-    x = relax.op.matmul(relax.op.reshape(x, [first, count, 2 * second]), relax.const(outer))
+    # The first matrix stands on the left, so that n2 stays the last axis: what moves between the products are whole
+    # rows of it, and signals need not be transposed before.
+    turns = np.ascontiguousarray(inner.transpose(2, 1, 0)).reshape(2 * first, first)
+    x = relax.op.matmul(relax.const(turns), relax.op.reshape(data, [count, first, second]))
+    x = relax.op.permute_dims(relax.op.reshape(x, [count, first, 2 * second]), [1, 0, 2])
+    x = relax.op.matmul(x, relax.const(outer))
     x = relax.op.permute_dims(relax.op.reshape(x, [first, count, 2, most]), [1, 3, 0, 2])
     x = relax.op.reshape(x, [count, most * first, 2])
     return x if most * first == bins else relax.op.strided_slice(x, [1], [0], [bins])

@@ -21,6 +21,7 @@ from ..errors import ModelError, UnsupportedOperatorError, VMKitError
 from ..schedule.expressions import uses
 from .packages import needed
 from .torch_indices import Importing, read_at, written_at
+from .torch_sizes import with_plain_inputs
 
 if TYPE_CHECKING:
     import sympy
@@ -76,15 +77,23 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             converters = more | own | mended | written
             return {name: _checked(self, convert) for name, convert in converters.items()}
 
-    decomposed = program.run_decompositions()
+    try:
+        decomposed = program.run_decompositions()
+    except Exception as error:
+        # PyTorch 2.13 fails for sizes such as 8 * n in a program that was loaded from a file.
+        raise ModelError(
+            f"{_WAY}: PyTorch cannot decompose its operators ({type(error).__name__}: {error}); if it was loaded from "
+            "a file, hand in what torch.export.export returned, or save what run_decompositions() of that returns"
+        ) from error
     importer = Importer()
     _require_known(decomposed, importer.convert_map)
     try:
-        return importer.from_exported_program(decomposed, False, True, False, None)
+        imported = importer.from_exported_program(decomposed, False, True, False, None)
     except VMKitError:
         raise
     except Exception as error:
         raise ModelError(f"{_WAY} cannot be imported by TVM: {type(error).__name__}: {error}") from error
+    return with_plain_inputs(imported)
 
 
 # What TVM's importer has no converter for, although Relax has the operator.
