@@ -44,7 +44,9 @@ def check(proto: onnx.ModelProto, feed: Mapping[str, Any]) -> None:
     executable = vmkit.compile(proto, shapes={name: list(np.shape(value)) for name, value in feed.items()})
     result = vmkit.VirtualMachine(executable, "cpu").run(**feed)
     outputs = result if executable.signature.result_is_tuple else [result]
-    assert_agrees([o.numpy() for o in outputs], session(proto).run(None, dict(feed)), [o.name for o in executable.outputs])
+    assert_agrees(
+        [o.numpy() for o in outputs], session(proto).run(None, dict(feed)), [o.name for o in executable.outputs]
+    )
 
 
 @pytest.mark.parametrize(
