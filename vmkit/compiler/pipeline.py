@@ -60,7 +60,7 @@ from .kernel_modules import modules_of
 from .kernel_objects import kernel_objects, linked_kernels
 from .kernel_pipeline import PIPELINE
 from .large_sizes import large_sizes_named
-from .options import OWN_KERNELS, CompilerOptions
+from .options import OWN_KERNELS, CompilerOptions, current_options
 
 __all__ = [
     "Bytecode",
@@ -162,7 +162,9 @@ def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
 
         return cut_long_loops(gpu.schedule_kernels(mod, target, choose))
     # The rules make vectors, which the generators of C and its relatives do not know.
-    return final(schedule_kernels(mod, target, choose)) if target.kind.name == "llvm" else cut_long_loops(mod)
+    if target.kind.name != "llvm":
+        return cut_long_loops(mod)
+    return final(schedule_kernels(mod, target, choose, is_short=current_options().opt_level < OWN_KERNELS))
 
 
 def _with_database(mod: tvm.IRModule) -> tvm.IRModule:
