@@ -99,7 +99,7 @@ def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) 
     mod = fuse_relax(mod, target, options)
     check_instructions(mod, target)
     with target:
-        return _schedule(mod, target)
+        return _schedule(mod, target, options)
 
 
 @failures_named(lambda mod, *_, **__: mod)
@@ -150,7 +150,7 @@ def _takes_tuples(function: tvm.ir.BaseFunc) -> bool:
     return isinstance(function, relax.Function) and any(isinstance(p.ty, relax.TupleType) for p in function.params)
 
 
-def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
+def _schedule(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
     """Return the module with its kernels scheduled: MetaSchedule records in force first, then default rules."""
     if database_in_force() is not None:
         mod = _with_database(mod)
@@ -159,7 +159,9 @@ def _schedule(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
 
         return cut_long_loops(gpu.schedule_kernels(mod, target, choose))
     # The rules make vectors, which the generators of C and its relatives do not know.
-    return final(schedule_kernels(mod, target, choose)) if target.kind.name == "llvm" else cut_long_loops(mod)
+    if target.kind.name != "llvm":
+        return cut_long_loops(mod)
+    return final(schedule_kernels(mod, target, choose, is_short=options.opt_level < OWN_KERNELS))
 
 
 def _with_database(mod: tvm.IRModule) -> tvm.IRModule:

@@ -59,20 +59,18 @@ class TileOfRows:
         return T.min(self.first + r, self.height - 1)
 
 
-def _one_from_each(vectors: Sequence[tirx.Expr], at: int, half: int = 1) -> tirx.Expr:
-    """Return the vector of element `at` of each of as many vectors as one has elements.
-
-    The shuffles that transpose all of them are the same for every element, so that LLVM keeps one of each.
-    """
-    count = len(vectors)
-    if half == count:
-        return vectors[at]
-    low, high = (_one_from_each(vectors, each, 2 * half) for each in (at & ~half, at | half))
-    if at & half:
-        order = [count + k if k & half else k + half for k in range(count)]
-    else:
-        order = [count + k - half if k & half else k for k in range(count)]
-    return shuffled(low, high, order)
+def _transposed(vectors: Sequence[tirx.Expr]) -> list[tirx.Expr]:
+    """Return, of as many vectors as one has elements, the vector of the first element of each, of the second, ..."""
+    count = half = len(vectors)
+    made = [T.Bind(vector) for vector in vectors]  # as an expression each would stand in all of the results
+    while half > 1:
+        half //= 2
+        orders = (
+            [count + k - half if k & half else k for k in range(count)],
+            [count + k if k & half else k + half for k in range(count)],
+        )
+        made = [T.Bind(shuffled(made[at & ~half], made[at | half], orders[at & half > 0])) for at in range(count)]
+    return made
 
 
 def pack_keys(
@@ -87,9 +85,9 @@ def pack_keys(
         place = (block * s.inner + d * lanes) * s.columns + part * lanes
         first = block * s.columns + part * lanes
         rows = [tirx.Min(first + r, length - 1) for r in range(lanes)]
-        vectors = [key[at, row, ramp(d * lanes, lanes)] for row in rows]
-        for c in range(lanes):
-            T.buffer_store(packed, _one_from_each(vectors, c), [ramp(place + c * s.columns, lanes)])
+        columns = _transposed([key[at, row, ramp(d * lanes, lanes)] for row in rows])
+        for c, column in enumerate(columns):
+            T.buffer_store(packed, column, [ramp(place + c * s.columns, lanes)])
 
 
 def pack_values(

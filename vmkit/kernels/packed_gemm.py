@@ -16,6 +16,7 @@ from tvm import tirx
 
 from .._dataclasses import dataclass
 from .builder import (
+    Size,
     T,
     add_to,
     as_expr,
@@ -69,10 +70,10 @@ def shared_packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: 
 def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: bool = False) -> tirx.PrimFunc:
     """Return the kernel ``out = clip(data @ weight + bias + residual)``.
 
-    Data is (*lead, inner), or an image if there is a window; the weight (blocks, inner, block); then come bias (outer,)
-    and residual where there are any, and the result (*lead, outer). All are float32. The last tile begins where it ends
-    with the data, and computes some rows again; data of fewer rows than a tile go by a few at a time, of which those
-    that are beyond the last one are this one again.
+    Data is (*lead, inner), of groups (*lead, pitch), or an image if there is a window; the weight (blocks, inner,
+    block); then come bias (outer,) and residual where there are any, and the result (*lead, outer). All are float32.
+    The last tile begins where it ends with the data, and computes some rows again; data of fewer rows than a tile go by
+    a few at a time, of which those that are beyond the last one are this one again.
     """
     s, p = shape, plan
     with kernel() as builder:
@@ -81,7 +82,7 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: bool = 
         lead = [_size(f"d{i}", size) for i, size in enumerate(s.lead)]
         rows = reduce(mul, lead)
         w, weight_size = s.window, s.blocks * s.inner * s.block
-        data, image = [*lead, s.inner], None
+        data, image = [*lead, s.row], None
         if w is not None:
             height, width = (_size(name, size) for name, size in (("height", w.height), ("width", w.width)))
             data, image = [lead[0], height, width, w.channels], PackedGemmImage(height, width, lead[1], lead[2])
@@ -204,9 +205,7 @@ class _Tile:
         s, p, places = self.shape, self.plan, self.rows.places
         vectors = range(-(-self.width // s.lanes))
         total = [[register(s.lanes) for _ in vectors] for _ in range(p.rows)]
-        first = self.block * s.block
-        if s.overlaps:
-            first = in_register(tirx.Min(first, as_expr(s.outer - s.block)))
+        first, before = self._begin()
         channels = [in_register(first + v * s.lanes) for v in vectors]
         parts = [vectors_of(min(s.lanes, self.width - v * s.lanes), s.lanes) for v in vectors]
         zero = splat(0.0, s.lanes)
@@ -219,10 +218,10 @@ class _Tile:
                 T.buffer_store(each, start, [integer(0)])
         if s.has_residual:
             self._fetch_ends(channels[0])
-        begin, pitch = in_register(self.block * (s.inner * s.block)), s.inner
+        begin = in_register(self.block * (s.inner * s.block))
         if s.window is None or self.image is None:
-            data = [in_register(place * pitch) for place in (places[:1] if self.rows.last is None else places)]
-            begins = [data[0] + r * pitch for r in range(p.rows)] if self.rows.last is None else data
+            data = [in_register(place * s.row + before) for place in (places[:1] if self.rows.last is None else places)]
+            begins = [data[0] + r * s.row for r in range(p.rows)] if self.rows.last is None else data
             self._sum(total, begins, begin, integer(0))
         else:
             window, image = s.window, self.image
@@ -234,6 +233,17 @@ class _Tile:
         for r in range(p.rows):
             for v in vectors:
                 self._store(total[r][v][0], places[r], channels[v], parts[v])
+
+    def _begin(self) -> tuple[tirx.Expr, Size]:
+        """Return at which element of a row of the result the block begins, and its group at which one of the data's."""
+        s, block = self.shape, self.block
+        if s.pitch is None:
+            first = block * s.block
+            return in_register(tirx.Min(first, as_expr(s.outer - s.block))) if s.overlaps else first, 0
+        units, blocks = in_register(as_expr(s.outer // s.groups)), in_register(as_expr(s.blocks_of_group))
+        group = in_register(tirx.truncdiv(block, blocks))
+        own = tirx.Min((block - group * blocks) * s.block, units - s.block)
+        return in_register(group * units + own), in_register(group * s.inner)
 
     def _fetch_ends(self, channel: tirx.Expr) -> None:
         """Have the lines fetched that the end of the sums reads and writes: every line of a row's part of the block.

@@ -127,6 +127,10 @@ class PackedGemmShape:
     overlaps : bool
         Whether the last block ends with the result, and so begins with what the one before has, too, and none is
         filled up.
+    pitch : int, expression or None
+        Elements from a row of the data to the next, where these are of several groups: each `inner` of them are
+        multiplied with blocks of their own, for as many elements of the result as each other group has. The last block
+        of a group overlaps.
     """
 
     lead: tuple[int | None, ...]
@@ -141,11 +145,27 @@ class PackedGemmShape:
     window: PackedGemmWindow | None = None
     last: int | None = None
     overlaps: bool = False
+    pitch: Size | None = None
+
+    @property
+    def groups(self) -> Size:
+        """How many parts of a row have weights of their own."""
+        return 1 if self.pitch is None else self.pitch // self.inner
+
+    @property
+    def row(self) -> Size:
+        """How many elements there are from a row of the data to the next."""
+        return self.inner if self.pitch is None else self.pitch
+
+    @property
+    def blocks_of_group(self) -> Size:
+        """How many blocks the weight of a group has."""
+        return (self.outer // self.groups + (self.block - 1)) // self.block
 
     @property
     def blocks(self) -> Size:
         """How many blocks the weight has."""
-        return (self.outer + (self.block - 1)) // self.block
+        return self.groups * self.blocks_of_group
 
     @property
     def width_of_last(self) -> int:
@@ -171,7 +191,8 @@ class PackedGemmShape:
         """Return what all shapes have in common that differ in sizes alone: those are 0 and None in it."""
         window = self.window and replace(self.window, height=None, width=None, channels=0)
         lead = (None,) * len(self.lead)
-        return replace(self, lead=lead, inner=0, outer=0, window=window, last=self.width_of_last)
+        pitch = None if self.pitch is None else 0
+        return replace(self, lead=lead, inner=0, outer=0, window=window, last=self.width_of_last, pitch=pitch)
 
     def with_variables(self) -> PackedGemmShape:
         """Return the shape :meth:`without_sizes` with variables in their places, which a kernel is given."""
@@ -179,7 +200,8 @@ class PackedGemmShape:
         if window is not None:
             channels = tirx.Var("channels", "int64")
             inner, window = channels * (window.size[0] * window.size[1]), replace(window, channels=channels)
-        return replace(self, inner=inner, outer=outer, window=window)
+        pitch = None if self.pitch is None else tirx.Var("pitch", "int64")
+        return replace(self, inner=inner, outer=outer, window=window, pitch=pitch)
 
 
 @dataclass(frozen=True)
@@ -265,8 +287,13 @@ def _most_rows(shape: PackedGemmShape, registers: int) -> int:
 
 
 def _unrolled(shape: PackedGemmShape) -> int:
-    """Return how many steps of a sum are unrolled: of unknown sizes fewer, for which loops stand several times."""
+    """Return how many steps of a sum are unrolled: of unknown sizes fewer, for which loops stand several times.
+
+    Those of groups are of any length, and share kernels.
+    """
     run = shape.inner if shape.window is None else shape.window.run
+    if shape.pitch is not None:
+        return 1 + (run % 2 == 0)
     return next(u for u in ((2, 3, 5, 7, 1) if shape.rows is None else (4, 3, 5, 7, 2, 1)) if run % u == 0)
 
 

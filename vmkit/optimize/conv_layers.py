@@ -49,7 +49,7 @@ class ConvLayer:
     conv : Call
         The convolution, of images or of rows.
     sizes : dict of str to int
-        The shape of its weight by O, I, H and W.
+        The shape of its weight by O, I, H and W; I is of one group.
     padding : tuple of int
         Zeros above, left, below and right.
     shared : SharedConstants
@@ -72,8 +72,8 @@ class ConvLayer:
     _residual: int | None = None
 
     @classmethod
-    def of(cls, node: RelayExpr, shared: SharedConstants) -> ConvLayer | None:
-        """Return the layer that a node begins; None if it is no plain convolution, of groups 1."""
+    def of(cls, node: RelayExpr, shared: SharedConstants, of_groups: bool = False) -> ConvLayer | None:
+        """Return the layer that a node begins; None if it is no plain convolution, of groups 1 if not `of_groups`."""
         if not is_call(node, *_SPATIAL):
             return None
         attrs, (data, weight), spatial = node.attrs, node.args, _SPATIAL[node.op.name]
@@ -83,7 +83,7 @@ class ConvLayer:
         dtypes = {data.checked_type.dtype, weight.checked_type.dtype, attrs.out_dtype or "float32"}
         if sorted(attrs.kernel_layout) != sorted("OI" + spatial) or dtypes != {"float32"}:
             return None
-        if attrs.groups != 1:
+        if attrs.groups != 1 and not of_groups:
             return None
         shape = (int(d) for d in weight.checked_type.shape)
         begin_end = padding_of(attrs.padding, len(spatial))
@@ -96,6 +96,16 @@ class ConvLayer:
     def is_of_rows(self) -> bool:
         """Whether the convolution has one spatial axis."""
         return len(_SPATIAL[self.conv.op.name]) == 1
+
+    @property
+    def groups(self) -> int:
+        """How many parts of the channels have weights of their own."""
+        return int(self.conv.attrs.groups)
+
+    @property
+    def has_residual(self) -> bool:
+        """Whether a tensor like the result is added."""
+        return self._residual is not None
 
     @property
     def strides(self) -> list[int]:
@@ -212,14 +222,16 @@ def layers_of(function: Function) -> Iterator[ConvLayer]:
             yield layer
 
 
-def rewrite_layers(function: Function, choose: Callable[[ConvLayer], Make | None]) -> Function:
+def rewrite_layers(function: Function, choose: Callable[[ConvLayer], Make | None], of_groups: bool = False) -> Function:
     """Return a typed function in which layers are other calls.
 
     Parameters
     ----------
     choose : callable
         Takes a layer, of which only the convolution is known yet, and returns None, or what makes the call: a callable
-        that takes the data and what is added, when the layer is whole.
+        that takes the data and what is added, when all layers are whole.
+    of_groups : bool
+        Whether it also takes layers of several groups.
     """
     users: dict[Any, list[Any]] = {}
     chosen = []
@@ -227,7 +239,7 @@ def rewrite_layers(function: Function, choose: Callable[[ConvLayer], Make | None
     for node in post_order(function):
         for part in children(node):
             users.setdefault(part, []).append(node)
-        layer = ConvLayer.of(node, shared)
+        layer = ConvLayer.of(node, shared, of_groups)
         make = None if layer is None else choose(layer)
         if layer is not None and make is not None:
             chosen.append((layer, make))

@@ -98,6 +98,8 @@ class DepthwiseProduct(IntegerProduct):
 
     @property
     def most_positions(self) -> int:
+        if self.is_short:
+            return super().most_positions
         # The sums of one vector of channels are in registers, beside a column's weights and data.
         return 12 if self.unit.registers >= 32 else 8
 

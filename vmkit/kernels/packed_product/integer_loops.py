@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from math import prod
 
 from tvm import tirx
@@ -44,6 +45,7 @@ _FETCHED = CACHES.first // 2  # bytes of a tile that leave room for those of the
 _KEPT = CACHES.second // 8  # bytes of data that are read from a core's own cache again
 _COPIED = 64  # numbers that are copied at once
 _MOST, _FEWER = 14, (10, 8, 4, 2, 1)  # positions that are summed up at once in vectors
+_SHORT = 4  # of them where there is to be little code
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,17 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         The number that stands around images, None where none does.
     cores : int
         How many cores share the work.
+    is_short : bool
+        Whether there is to be little code: few sums at once, and what becomes of them in loops.
     """
 
     unit: IntegerUnit
     filler: tirx.Buffer | None
     cores: int = 1
+    is_short: bool = False
+
+    def short(self) -> IntegerProduct:
+        return replace(self, is_short=True)
 
     @property
     def has_tiles(self) -> bool:
@@ -72,7 +80,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
     def most_positions(self) -> int:
         """How many positions' sums are in registers, beside what is multiplied."""
         others = 8 if self.unit.adds_pairs else 4
-        return min(_MOST, (self.unit.registers - others) // self._vectors)
+        return min(_SHORT if self.is_short else _MOST, (self.unit.registers - others) // self._vectors)
 
     @property
     def _vectors(self) -> int:
@@ -182,7 +190,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
     def pack_block(self, operands: Sequence[tirx.Buffer], block: Size) -> None:
         """Do nothing: weights of integers are packed when a program is compiled."""
 
-    def half_row(self, sums: tirx.Buffer, row: Size, half: int) -> Callable[[tirx.Expr], tirx.Expr]:
+    def half_row(self, sums: tirx.Buffer, row: Size, half: Size) -> Callable[[tirx.Expr], tirx.Expr]:
         lanes, numbers = self.unit.lanes, local(TILE, dtype="int32")
         for vector in range(TILE // lanes):
             of_row = row * self._vectors + half * (TILE // lanes) + vector
@@ -201,7 +209,13 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         w = self.window
         is_whole = w.blocks == 1 or w.product.units % w.block == 0  # what asks for outputs does so once, not for each
         has_registers = self.unit.registers >= 32 and not (self.has_tiles or w.encoding.is_depthwise)
-        return is_whole and has_registers and len(sizes) == 1 and _is_multiple(here.positions, sizes[0])
+        return (
+            not self.is_short
+            and is_whole
+            and has_registers
+            and len(sizes) == 1
+            and _is_multiple(here.positions, sizes[0])
+        )
 
     def multiply(
         self,

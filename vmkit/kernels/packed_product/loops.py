@@ -167,6 +167,15 @@ class PackedProduct(ABC, Generic[P]):
     ) -> None:
         """Write the sums of some positions and a block of outputs, a row of a block for each position."""
 
+    def short(self) -> PackedProduct[P]:
+        """Return the loops in little code, which is compiled sooner and runs for longer, if an encoding has such."""
+        return self
+
+    @property
+    def is_short(self) -> bool:
+        """Whether what becomes of a row of sums is written once, for all parts of the row."""
+        return False
+
     @property
     def fetches_beside(self) -> bool:
         """Whether what is read beside sums is fetched while they are summed up."""
@@ -242,7 +251,7 @@ class PackedProduct(ABC, Generic[P]):
         """Return a quotient rounded up."""
         return self.once(divided(value + (by - 1), by)[0])
 
-    def half_row(self, sums: tirx.Buffer, row: Size, half: int) -> Callable[[tirx.Expr], tirx.Expr]:
+    def half_row(self, sums: tirx.Buffer, row: Size, half: Size) -> Callable[[tirx.Expr], tirx.Expr]:
         """Return what reads some outputs' sums, a tile's width, in a row of sums."""
         begin = row * self.window.block + half * TILE
         return lambda lane: sums[begin + lane]
@@ -257,7 +266,23 @@ class PackedProduct(ABC, Generic[P]):
         of_sums = row if positions.wanted is positions.begin else at - positions.begin
         index, inside = plan.position(place.here, group, at)
 
+        def in_a_loop() -> None:
+            with loop(integer(width // TILE)) as half:
+                first = self.keep(place.block * width + half * TILE)
+
+                def finish_part(lanes: int) -> None:
+                    finish.write(Row(index, first, lanes, self.half_row(sums, of_sums, half)))
+
+                with when(first + TILE <= units):
+                    finish_part(TILE)
+                if units % TILE:
+                    with when(tirx.all(first < units, first + TILE > units)):
+                        finish_part(units % TILE)
+
         def outputs() -> None:
+            if self.is_short and width > TILE:
+                in_a_loop()
+                return
             for half in range(width // TILE):
                 first = place.block * width + half * TILE
 

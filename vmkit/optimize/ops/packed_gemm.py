@@ -38,7 +38,8 @@ class PackedGemmAttrs(Attrs):
     strides, kernel_size, strides and dilation are the window; otherwise kernel_size is empty. padding is how much of
     the data, at the top, left, bottom and right, is zeros, which need not be multiplied. is_shared asks for a kernel
     that calls of other sizes share. overlaps says that the last block of the weight is one of the last units, some of
-    which the block before has, too.
+    which the block before has, too. groups is how many parts the rows of the data have, and the units, in one order:
+    each part of a row has a weight of its own, which overlaps.
     """
 
     lanes: Int = 16
@@ -53,6 +54,7 @@ class PackedGemmAttrs(Attrs):
     padding: Ints = (0, 0, 0, 0)
     is_shared: Bool = False
     overlaps: Bool = False
+    groups: Int = 1
 
 
 @operator(
@@ -68,9 +70,9 @@ class PackedGemm:
     """``clip(data @ weight + bias + residual)`` over the last axis of the data, on a CPU in float32.
 
     weight is (blocks, elements of a row, output channels of a block), the last block filled up, or overlapping the one
-    before if there are as many channels; then comes the bias (units,) if has_bias, and the residual, like the result,
-    if there is one. With a window, data is (batch, height, width, channels), padded already, and a row is a window's
-    elements by height, width and channel.
+    before if there are as many channels; the blocks of each group follow those of the one before. Then comes the bias
+    (units,) if has_bias, and the residual, like the result, if there is one. With a window, data is (batch, height,
+    width, channels), padded already, and a row is a window's elements by height, width and channel.
     """
 
     @staticmethod
@@ -88,12 +90,17 @@ class PackedGemm:
             raise TypeCheckError(
                 f"weight must have a known shape, its last axis a multiple of {attrs.lanes}: {filters}"
             )
-        if not (blocks - 1) * block < attrs.units <= blocks * block or attrs.units % SHORTEST:
+        groups = attrs.groups
+        if groups < 1 or attrs.units % groups or (groups > 1 and (not attrs.overlaps or attrs.kernel_size)):
+            raise TypeCheckError(f"{attrs.units} units without windows are no {groups} groups of blocks that overlap")
+        units = attrs.units // groups
+        if blocks != groups * -(-units // block) or units < 1 or attrs.units % SHORTEST:
             raise TypeCheckError(f"the weight {filters} is not of {attrs.units} units, a multiple of {SHORTEST}")
-        if attrs.overlaps and attrs.units < block:
-            raise TypeCheckError(f"blocks of {block} units cannot overlap, of which there are {attrs.units}")
+        if attrs.overlaps and units < block:
+            raise TypeCheckError(f"blocks of {block} units cannot overlap, of which there are {units}")
         window = prod(int(d) for d in attrs.kernel_size)
-        if not source.shape or dims.equal(dims.product([source.shape[-1], window]), inner) is False:
+        row = dims.product([inner, groups])
+        if not source.shape or dims.equal(dims.product([source.shape[-1], window]), row) is False:
             raise TypeCheckError(f"the last axis of {source} does not fit the weight {filters}")
         result = [*_lead(attrs, source.shape), attrs.units]
         require_added(others, attrs.has_bias, result)
@@ -107,7 +114,7 @@ class PackedGemm:
         from ...kernels.packed_gemm_plan import PackedGemmShape, PackedGemmWindow, plan_packed_gemm, shared_plan
 
         have, (_, inner, block) = context.shape(data), (int(d) for d in context.shape(weight))
-        name, channels = "nn.contrib_packed_gemm", inner // prod(int(d) for d in attrs.kernel_size)
+        name, channels = "nn.contrib_packed_gemm", inner * attrs.groups // prod(int(d) for d in attrs.kernel_size)
         context.require_equal(have[-1], channels, f"{name}: the data has {{actual}} channels, expected {{expected}}")
         lead = _lead(attrs, have)
         result = [*lead, attrs.units]
@@ -131,6 +138,7 @@ class PackedGemm:
             high=attrs.a_max,
             window=window,
             overlaps=attrs.overlaps,
+            pitch=None if attrs.groups == 1 else channels,
         )
         is_known = what.rows is not None
         # Of windows over images of any size each row's address is in a register anyway, whatever the channels are.

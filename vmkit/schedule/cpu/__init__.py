@@ -88,10 +88,15 @@ RULES: tuple[Rule[Any], ...] = (
 )
 
 
-def schedule_kernels(mod: tvm.IRModule, target: Target, choose: Choose = defaults) -> tvm.IRModule:
-    """Return a module in which every kernel that is not scheduled yet is scheduled for a CPU."""
+def schedule_kernels(
+    mod: tvm.IRModule, target: Target, choose: Choose = defaults, is_short: bool = False
+) -> tvm.IRModule:
+    """Return a module in which every kernel that is not scheduled yet is scheduled for a CPU.
+
+    If `is_short`, kernels that can be written in less code, which runs for longer, are.
+    """
     made = {
-        gvar: _scheduled(gvar.name_hint, function, target, choose)
+        gvar: _scheduled(gvar.name_hint, function, target, choose, is_short)
         for gvar, function in mod.functions.items()
         if isinstance(function, tirx.PrimFunc) and not function.attrs.get("tirx.is_scheduled", False)
     }
@@ -163,13 +168,13 @@ def _applied(
     return with_registers(with_prefetches(with_widened_blocks(with_chunks(peeled))))
 
 
-def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose) -> tirx.PrimFunc:
+def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose, is_short: bool) -> tirx.PrimFunc:
     plain = prepared(function)
     if plain is None:
         return function
     # A result without elements, and a sum of none, have nothing to be fast at: they keep their loops.
     nothing = is_empty(plain)
-    product = None if nothing else with_packed_product(plain.mod["main"], target)
+    product = None if nothing else with_packed_product(plain.mod["main"], target, is_short)
     if product is not None:
         return with_vector_math(product).with_attrs({"tirx.is_scheduled": True, BY_RULE: True, CHOSEN: "default"})
     for rule in (elementwise.RULE,) if nothing else RULES:

@@ -29,8 +29,8 @@ __all__ = ["for_many_rows", "with_packed_product"]
 _MANY_PRODUCTS = 1 << 18  # of a row with a weight, for which a version of a kernel is worth its compilation
 
 
-def with_packed_product(function: tirx.PrimFunc, target: Target) -> tirx.PrimFunc | None:
-    """Return a kernel with its marked sum computed by the loops written for it.
+def with_packed_product(function: tirx.PrimFunc, target: Target, is_short: bool = False) -> tirx.PrimFunc | None:
+    """Return a kernel with its marked sum computed by the loops written for it, in little code if `is_short`.
 
     None for a kernel without such a sum, and for a target without the instructions, where the sum is computed as it
     stands.
@@ -45,6 +45,8 @@ def with_packed_product(function: tirx.PrimFunc, target: Target) -> tirx.PrimFun
     weight = weight_from_json(str(blocks[at].annotations[MARK]))
     operands, result = [region.source for region in blocks[at].reads], blocks[at].writes[0].source
     loops = weight.encoding.loops(weight, operands, list(result.shape), target)
+    if loops is not None and is_short:
+        loops = loops.short()
     return None if loops is None else _with_loops(function, at, loops)
 
 
