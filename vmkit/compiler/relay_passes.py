@@ -134,7 +134,8 @@ def _processor(target: Target, _evaluate: Evaluate) -> Options:
 
 
 def _machine(target: Target, evaluate: Evaluate) -> Options:
-    return {**_registers(target, evaluate), "cores": cores_of(target), "has_matrix_unit": has_matrix_unit(target)}
+    beside = {"cores": cores_of(target), "has_matrix_unit": has_matrix_unit(target)}
+    return {**_registers(target, evaluate), **beside, "passes": vector_unit(target).passes}
 
 
 def _processor_of_tiles(target: Target, evaluate: Evaluate) -> Options:
