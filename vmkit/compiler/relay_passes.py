@@ -126,7 +126,7 @@ def _weights(target: Target, _evaluate: Evaluate) -> Options:
 
 def _registers(target: Target, _evaluate: Evaluate) -> Options:
     unit = vector_unit(target)
-    return {"lanes": unit.lanes, "registers": unit.registers}
+    return {"lanes": unit.lanes, "registers": unit.registers, "passes": unit.passes}
 
 
 def _processor(target: Target, _evaluate: Evaluate) -> Options:
@@ -134,8 +134,7 @@ def _processor(target: Target, _evaluate: Evaluate) -> Options:
 
 
 def _machine(target: Target, evaluate: Evaluate) -> Options:
-    beside = {"cores": cores_of(target), "has_matrix_unit": has_matrix_unit(target)}
-    return {**_registers(target, evaluate), **beside, "passes": vector_unit(target).passes}
+    return {**_registers(target, evaluate), "cores": cores_of(target), "has_matrix_unit": has_matrix_unit(target)}
 
 
 def _processor_of_tiles(target: Target, evaluate: Evaluate) -> Options:

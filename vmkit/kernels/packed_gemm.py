@@ -202,17 +202,17 @@ class _Tile:
 
     def write(self) -> None:
         s, p, places = self.shape, self.plan, self.rows.places
-        vectors = range(-(-self.width // s.lanes))
-        total = [[register(s.lanes) for _ in vectors] for _ in range(p.rows)]
+        lanes = s.vectors(self.width)
+        vectors = range(len(lanes))
+        total = [[register(own) for own in lanes] for _ in range(p.rows)]
         first = self.block * s.block
         if s.overlaps:
             first = in_register(tirx.Min(first, as_expr(s.outer - s.block)))
         channels = [in_register(first + v * s.lanes) for v in vectors]
         parts = [vectors_of(min(s.lanes, self.width - v * s.lanes), s.lanes) for v in vectors]
-        zero = splat(0.0, s.lanes)
         starts = [
-            T.Bind(self.buffers["bias"][ramp(channel, s.lanes)]) if s.has_bias and own == [(0, s.lanes)] else zero
-            for channel, own in zip(channels, parts, strict=True)
+            T.Bind(self.buffers["bias"][ramp(channel, have)]) if s.has_bias and own == [(0, have)] else splat(0.0, have)
+            for channel, own, have in zip(channels, parts, lanes, strict=True)
         ]
         for row in total:
             for each, start in zip(row, starts, strict=True):
@@ -223,17 +223,17 @@ class _Tile:
         if s.window is None or self.image is None:
             data = [in_register(place * pitch) for place in (places[:1] if self.rows.last is None else places)]
             begins = [data[0] + r * pitch for r in range(p.rows)] if self.rows.last is None else data
-            self._sum(total, begins, begin, integer(0))
+            self._sum(total, lanes, begins, begin, integer(0))
         else:
             window, image = s.window, self.image
             if s.is_of_known_image:
                 rows = [in_register(window.begin(place, image)) for place in places]
             else:  # Divisions by what is known are multiplications.
                 rows = _begins(window, self.rows, image)
-            self._sum_of_windows(total, rows, begin, window, image)
+            self._sum_of_windows(total, lanes, rows, begin, window, image)
         for r in range(p.rows):
             for v in vectors:
-                self._store(total[r][v][0], places[r], channels[v], parts[v])
+                self._store(total[r][v][0], lanes[v], places[r], channels[v], parts[v])
 
     def _fetch_ends(self, channel: tirx.Expr) -> None:
         """Have the lines fetched that the end of the sums reads and writes: every line of a row's part of the block.
@@ -246,13 +246,15 @@ class _Tile:
                 fetch_ahead(self.buffers["residual"][self.rows.first + (self.plan.rows + r), channel + at])
                 fetch_ahead(self.buffers["out"][place, channel + at], cache=1, to_write=True)
 
-    def _store(self, total: tirx.Expr, row: tirx.Expr, channel: tirx.Expr, parts: Sequence[tuple[int, int]]) -> None:
-        """Write what becomes of a vector of sums: all of it, or the parts of it that are of the result."""
+    def _store(
+        self, total: tirx.Expr, have: int, row: tirx.Expr, channel: tirx.Expr, parts: Sequence[tuple[int, int]]
+    ) -> None:
+        """Write what becomes of a vector of `have` sums: all of it, or the parts of it that are of the result."""
         s, buffers = self.shape, self.buffers
         for begin, lanes in parts:
             channels = ramp(channel + begin, lanes)
             value = total
-            if lanes < s.lanes:
+            if lanes < have:
                 value = shuffled(total, total, range(begin, begin + lanes))
                 value = value + buffers["bias"][channels] if s.has_bias else value  # no sum began with it
             T.buffer_store(buffers["out"], _finished(s, value, buffers, (row, channels), lanes), [row, channels])
@@ -260,6 +262,7 @@ class _Tile:
     def _sum_of_windows(
         self,
         total: Sequence[Sequence[tirx.Buffer]],
+        lanes: Sequence[int],
         rows: list[tirx.Expr],
         begin: tirx.Expr,
         w: PackedGemmWindow,
@@ -270,7 +273,7 @@ class _Tile:
             y, x = top + i, left + j
             run, offset = y * w.runs[1] + x, in_register(w.offset(y, x, image))
             weight = in_register(begin + run * (w.run * self.shape.block))
-            self._sum(total, [row + offset for row in rows], weight, run)
+            self._sum(total, lanes, [row + offset for row in rows], weight, run)
 
     def _runs(self, w: PackedGemmWindow, image: PackedGemmImage) -> list[tuple[tirx.Expr, tirx.Expr]]:
         """Return the first and the number, down and across, of the parts of windows that are not zeros for all rows."""
@@ -302,13 +305,14 @@ class _Tile:
     def _sum(
         self,
         total: Sequence[Sequence[tirx.Buffer]],
+        lanes: Sequence[int],
         rows: list[tirx.Expr],
         begin: tirx.Expr,
         run: tirx.Expr,
     ) -> None:
         """Add the products of a part of each row that follows each other in memory."""
         s, p = self.shape, self.plan
-        weight, vectors = self.buffers["weight"], range(len(total[0]))
+        weight = self.buffers["weight"]
         rounds = (s.inner if s.window is None else s.window.run) // p.unrolled
         next_block = in_register((self.block + 1) * (s.inner * s.block))
         done = in_register((self.part * (s.inner // p.unrolled) + run * rounds) * p.fetched)
@@ -318,11 +322,12 @@ class _Tile:
                 fetch_ahead(weight[next_block + at * LINE])
             for step in range(p.unrolled):
                 k = in_register(outer * p.unrolled + step)
-                columns = [T.Bind(weight[ramp(begin + k * s.block + v * s.lanes, s.lanes)]) for v in vectors]
+                columns = [T.Bind(weight[ramp(begin + k * s.block + v * s.lanes, own)]) for v, own in enumerate(lanes)]
                 for r in range(p.rows):
-                    x = T.Bind(broadcast(self.buffers["data"][rows[r] + k], s.lanes))
-                    for v in vectors:
-                        add_to(total[r][v], x * columns[v])
+                    x = T.Bind(self.buffers["data"][rows[r] + k])
+                    wide = {own: T.Bind(broadcast(x, own)) for own in dict.fromkeys(lanes)}
+                    for v, own in enumerate(lanes):
+                        add_to(total[r][v], wide[own] * columns[v])
 
 
 def _begins(window: PackedGemmWindow, rows: _Rows, image: PackedGemmImage) -> list[tirx.Expr]:

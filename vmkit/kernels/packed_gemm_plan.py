@@ -127,6 +127,9 @@ class PackedGemmShape:
     overlaps : bool
         Whether the last block ends with the result, and so begins with what the one before has, too, and none is
         filled up.
+    least : int or None
+        How many float32 the last vector has where no more of it are of the result, if there is one block: two forms of
+        a tile in one kernel would share memory for vectors of both lengths. None for a whole vector.
     """
 
     lead: tuple[int | None, ...]
@@ -141,6 +144,7 @@ class PackedGemmShape:
     window: PackedGemmWindow | None = None
     last: int | None = None
     overlaps: bool = False
+    least: int | None = None
 
     @property
     def blocks(self) -> Size:
@@ -156,6 +160,12 @@ class PackedGemmShape:
             return self.last
         assert isinstance(self.outer, int)
         return self.outer % self.block or self.block
+
+    def vectors(self, width: int) -> list[int]:
+        """Return how many float32 each vector has that so many columns of a block are computed in."""
+        whole = [self.lanes] * -(-width // self.lanes)
+        is_short = self.least is not None and self.blocks == 1 and 0 < width % self.lanes <= self.least
+        return [*whole[:-1], self.least] if is_short and self.least is not None else whole
 
     @property
     def rows(self) -> int | None:
@@ -255,8 +265,9 @@ def shared_plan(shape: PackedGemmShape, registers: int) -> PackedGemmPlan:
 
 def _most_rows(shape: PackedGemmShape, registers: int) -> int:
     """Return how many rows of a tile there are registers for."""
-    # Some registers are for the weight and what it is multiplied with.
-    most = max(1, (registers - 4) // (shape.block // shape.lanes))
+    # Some registers are for the weight and what it is multiplied with, of which vectors of each length have their own.
+    is_short = isinstance(shape.outer, int) and shape.vectors(shape.width_of_last)[-1] < shape.lanes < shape.outer
+    most = max(1, (registers - (8 if is_short else 4)) // (shape.block // shape.lanes))
     if shape.window is not None:
         return min(most, _BEGINS)
     if 4 * shape.inner % (CACHES.first // _WAYS) == 0:

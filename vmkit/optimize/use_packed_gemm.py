@@ -17,7 +17,9 @@ _LONG = 64  # elements of a window
 
 
 @relay_pass(opt_level=1)
-def UsePackedGemm(lanes: int = 16, registers: int = 32, shares_kernels: bool = False) -> ModuleTransform:
+def UsePackedGemm(
+    lanes: int = 16, registers: int = 32, passes: int = 1, shares_kernels: bool = False
+) -> ModuleTransform:
     """Return the pass that computes convolutions over channels-last data as products, with what follows them.
 
     By more than 1x1 these are ones of long windows, for which a padded copy is made. Those of few channels, where the
@@ -28,18 +30,20 @@ def UsePackedGemm(lanes: int = 16, registers: int = 32, shares_kernels: bool = F
     lanes, registers : int
         How many float32 a vector of the target has, and how many vectors. Output channels that are no multiple of
         four, or of which a vector would be mostly empty, stay with the convolution.
+    passes : int
+        How many times a unit of the target works for each vector.
     shares_kernels : bool
         Whether convolutions that differ in sizes alone call one kernel, which is compiled once and is slower than
         kernels that know their sizes.
     """
 
     def chosen(layer: ConvLayer) -> Make | None:
-        return _chosen(layer, lanes, registers, shares_kernels)
+        return _chosen(layer, lanes, registers, passes, shares_kernels)
 
     return per_function(lambda function: rewrite_layers(function, chosen))
 
 
-def _chosen(layer: ConvLayer, lanes: int, registers: int, shares_kernels: bool) -> Make | None:
+def _chosen(layer: ConvLayer, lanes: int, registers: int, passes: int, shares_kernels: bool) -> Make | None:
     """Return what makes the operator for a layer, or None where there is no such product."""
     sizes, units = layer.sizes, layer.sizes["O"]
     if units % SHORTEST or 2 * units < lanes or lanes < SHORTEST or 0 in layer.conv.checked_type.shape:
@@ -68,6 +72,7 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int, shares_kernels: bool) 
             *added,
             lanes=lanes,
             registers=registers,
+            passes=passes,
             has_bias=layer.bias is not None,
             a_min=layer.low,
             a_max=layer.high,

@@ -38,7 +38,8 @@ class PackedGemmAttrs(Attrs):
     strides, kernel_size, strides and dilation are the window; otherwise kernel_size is empty. padding is how much of
     the data, at the top, left, bottom and right, is zeros, which need not be multiplied. is_shared asks for a kernel
     that calls of other sizes share. overlaps says that the last block of the weight is one of the last units, some of
-    which the block before has, too.
+    which the block before has, too. passes is how many times a unit works for a vector: shorter ones, where the result
+    ends in such, take less time if that is more than once.
     """
 
     lanes: Int = 16
@@ -53,6 +54,7 @@ class PackedGemmAttrs(Attrs):
     padding: Ints = (0, 0, 0, 0)
     is_shared: Bool = False
     overlaps: Bool = False
+    passes: Int = 1
 
 
 @operator(
@@ -84,6 +86,8 @@ class PackedGemm:
         blocks, inner, block = filters.shape
         if attrs.lanes < 1:
             raise TypeCheckError(f"lanes is {attrs.lanes}, expected a number of float32")
+        if attrs.passes < 1 or attrs.lanes % attrs.passes:
+            raise TypeCheckError(f"passes is {attrs.passes}, expected a divisor of the {attrs.lanes} lanes")
         if not all(isinstance(d, int) for d in (blocks, inner, block)) or block % attrs.lanes:
             raise TypeCheckError(
                 f"weight must have a known shape, its last axis a multiple of {attrs.lanes}: {filters}"
@@ -131,6 +135,7 @@ class PackedGemm:
             high=attrs.a_max,
             window=window,
             overlaps=attrs.overlaps,
+            least=attrs.lanes // attrs.passes if attrs.passes > 1 else None,
         )
         is_known = what.rows is not None
         # Of windows over images of any size each row's address is in a register anyway, whatever the channels are.
