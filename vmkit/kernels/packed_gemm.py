@@ -16,6 +16,7 @@ from tvm import tirx
 
 from .._dataclasses import dataclass
 from .builder import (
+    Size,
     T,
     add_to,
     as_expr,
@@ -69,24 +70,27 @@ def shared_packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: 
 def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: bool = False) -> tirx.PrimFunc:
     """Return the kernel ``out = clip(data @ weight + bias + residual)``.
 
-    Data is (*lead, inner), or an image if there is a window; the weight (blocks, inner, block); then come bias (outer,)
-    and residual where there are any, and the result (*lead, outer). All are float32. The last tile begins where it ends
-    with the data, and computes some rows again; data of fewer rows than a tile go by a few at a time, of which those
-    that are beyond the last one are this one again.
+    Data is (*lead, inner), or an image if there is a window; the weight (blocks, inner, block); then come more data, if
+    rows are of several tensors, bias (outer,) and residual where there are any, and the result (*lead, outer). All are
+    float32. The last tile begins where it ends with the data, and computes some rows again; data of fewer rows than a
+    tile go by a few at a time, of which those that are beyond the last one are this one again.
     """
     s, p = shape, plan
     with kernel() as builder:
-        names = ["data", "weight", *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
+        data, *more = s.data
+        names = [data, "weight", *more, *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
         handles = {name: T.arg(name, T.handle()) for name in names}
         lead = [_size(f"d{i}", size) for i, size in enumerate(s.lead)]
         rows = reduce(mul, lead)
         w, weight_size = s.window, s.blocks * s.inner * s.block
-        data, image = [*lead, s.inner], None
+        image = None
+        read: dict[str, list[Size]] = {name: [*lead, size] for name, size in s.data.items()}
         if w is not None:
             height, width = (_size(name, size) for name, size in (("height", w.height), ("width", w.width)))
-            data, image = [lead[0], height, width, w.channels], PackedGemmImage(height, width, lead[1], lead[2])
+            read = {data: [lead[0], height, width, w.channels]}
+            image = PackedGemmImage(height, width, lead[1], lead[2])
         shapes = {
-            "data": data,
+            **read,
             "weight": [s.blocks, s.inner, s.block],
             "bias": [s.outer],
         }
@@ -95,7 +99,10 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: bool = 
             for name, handle in handles.items()
         }
         # All positions are one axis; what begins anywhere in memory is read from there.
-        flat = {"data": [reduce(mul, data)], "weight": [as_expr(weight_size)]}
+        flat: dict[str, list[Size]] = {
+            "weight": [as_expr(weight_size)],
+            **{name: [reduce(mul, shape)] for name, shape in read.items()},
+        }
         flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
         for name, size in flat.items():
             buffers[name] = T.decl_buffer(size, "float32", data=buffers[name].data, layout=None)
@@ -219,11 +226,15 @@ class _Tile:
                 T.buffer_store(each, start, [integer(0)])
         if s.has_residual:
             self._fetch_ends(channels[0])
-        begin, pitch = in_register(self.block * (s.inner * s.block)), s.inner
+        begin = in_register(self.block * (s.inner * s.block))
         if s.window is None or self.image is None:
-            data = [in_register(place * pitch) for place in (places[:1] if self.rows.last is None else places)]
-            begins = [data[0] + r * pitch for r in range(p.rows)] if self.rows.last is None else data
-            self._sum(total, lanes, begins, begin, integer(0))
+            before = 0
+            for name, pitch in s.data.items():
+                data = [in_register(place * pitch) for place in (places[:1] if self.rows.last is None else places)]
+                begins = [data[0] + r * pitch for r in range(p.rows)] if self.rows.last is None else data
+                rounds = pitch // p.unrolled
+                self._sum(total, lanes, name, begins, begin + before * (p.unrolled * s.block), (before, rounds))
+                before = before + rounds
         else:
             window, image = s.window, self.image
             if s.is_of_known_image:
@@ -269,11 +280,12 @@ class _Tile:
         image: PackedGemmImage,
     ) -> None:
         (top, down), (left, across) = self._runs(w, image)
+        rounds = w.run // self.plan.unrolled
         with loop(down) as i, loop(across) as j:
             y, x = top + i, left + j
             run, offset = y * w.runs[1] + x, in_register(w.offset(y, x, image))
             weight = in_register(begin + run * (w.run * self.shape.block))
-            self._sum(total, lanes, [row + offset for row in rows], weight, run)
+            self._sum(total, lanes, "data", [row + offset for row in rows], weight, (run * rounds, rounds))
 
     def _runs(self, w: PackedGemmWindow, image: PackedGemmImage) -> list[tuple[tirx.Expr, tirx.Expr]]:
         """Return the first and the number, down and across, of the parts of windows that are not zeros for all rows."""
@@ -306,16 +318,17 @@ class _Tile:
         self,
         total: Sequence[Sequence[tirx.Buffer]],
         lanes: Sequence[int],
+        data: str,
         rows: list[tirx.Expr],
         begin: tirx.Expr,
-        run: tirx.Expr,
+        part: tuple[Size, Size],
     ) -> None:
-        """Add the products of a part of each row that follows each other in memory."""
+        """Add the products of a part of each row that follows each other in memory: rounds before it, and in it."""
         s, p = self.shape, self.plan
         weight = self.buffers["weight"]
-        rounds = (s.inner if s.window is None else s.window.run) // p.unrolled
+        before, rounds = part
         next_block = in_register((self.block + 1) * (s.inner * s.block))
-        done = in_register((self.part * (s.inner // p.unrolled) + run * rounds) * p.fetched)
+        done = in_register((self.part * (s.inner // p.unrolled) + before) * p.fetched)
         with loop(rounds) as outer:
             for line in range(p.fetched):
                 at = tirx.Min(done + (outer * p.fetched + line), as_expr(lines_of(s) - 1))
@@ -324,7 +337,7 @@ class _Tile:
                 k = in_register(outer * p.unrolled + step)
                 columns = [T.Bind(weight[ramp(begin + k * s.block + v * s.lanes, own)]) for v, own in enumerate(lanes)]
                 for r in range(p.rows):
-                    x = T.Bind(self.buffers["data"][rows[r] + k])
+                    x = T.Bind(self.buffers[data][rows[r] + k])
                     wide = {own: T.Bind(broadcast(x, own)) for own in dict.fromkeys(lanes)}
                     for v, own in enumerate(lanes):
                         add_to(total[r][v], wide[own] * columns[v])

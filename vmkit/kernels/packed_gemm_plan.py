@@ -130,6 +130,8 @@ class PackedGemmShape:
     least : int or None
         How many float32 the last vector has where no more of it are of the result, if there is one block: two forms of
         a tile in one kernel would share memory for vectors of both lengths. None for a whole vector.
+    joined : tuple of int
+        How many elements of a row each of several tensors of data has, one after the other; () if there is one tensor.
     """
 
     lead: tuple[int | None, ...]
@@ -145,6 +147,12 @@ class PackedGemmShape:
     last: int | None = None
     overlaps: bool = False
     least: int | None = None
+    joined: tuple[int, ...] = ()
+
+    @property
+    def data(self) -> dict[str, Size]:
+        """How many elements of a row each tensor of data has, by its name."""
+        return {f"data{at or ''}": size for at, size in enumerate(self.joined or (self.inner,))}
 
     @property
     def blocks(self) -> Size:
@@ -270,14 +278,14 @@ def _most_rows(shape: PackedGemmShape, registers: int) -> int:
     most = max(1, (registers - (8 if is_short else 4)) // (shape.block // shape.lanes))
     if shape.window is not None:
         return min(most, _BEGINS)
-    if 4 * shape.inner % (CACHES.first // _WAYS) == 0:
+    if any(4 * size % (CACHES.first // _WAYS) == 0 for size in shape.data.values()):
         return min(most, _WAYS)  # the elements of all rows that go together are in one set of the cache
     return most
 
 
 def _unrolled(shape: PackedGemmShape) -> int:
     """Return how many steps of a sum are unrolled: of unknown sizes fewer, for which loops stand several times."""
-    run = shape.inner if shape.window is None else shape.window.run
+    run = math.gcd(*shape.joined) if shape.joined else shape.inner if shape.window is None else shape.window.run
     return next(u for u in ((2, 3, 5, 7, 1) if shape.rows is None else (4, 3, 5, 7, 2, 1)) if run % u == 0)
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from ..kernels.packed_gemm_plan import block_of, block_to_share
-from ..relay.ir import Expr
+from ..relay.ir import Expr, Function, RelayExpr, Tuple, children, is_call, post_order
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from .conv_layers import ConvLayer, Make, rewrite_layers
+from .conv_layers import ConvLayer, Make, layers_of, rewrite_layers
 from .ops.packed_gemm import SHORTEST
 
 __all__ = ["UsePackedGemm"]
 
 _LONG = 64  # elements of a window
+_MOST_JOINED = 4  # tensors that a kernel reads rows of
+_LEAST_JOINED = 16  # elements of a row of each of them
+_STEPS = 4  # of a sum that are unrolled, of which each of them is to have a whole number
 
 
 @relay_pass(opt_level=1)
@@ -37,18 +40,56 @@ def UsePackedGemm(
         kernels that know their sizes.
     """
 
-    def chosen(layer: ConvLayer) -> Make | None:
-        return _chosen(layer, lanes, registers, passes, shares_kernels)
+    def change(function: Function) -> Function:
+        joined = set() if shares_kernels else _joined(function, lanes)
+        return rewrite_layers(
+            function,
+            lambda layer: _chosen(layer, lanes, registers, passes, shares_kernels, layer.conv.args[0] in joined),
+        )
 
-    return per_function(lambda function: rewrite_layers(function, chosen))
+    return per_function(change)
 
 
-def _chosen(layer: ConvLayer, lanes: int, registers: int, passes: int, shares_kernels: bool) -> Make | None:
+def _joined(function: Function, lanes: int) -> set[RelayExpr]:
+    """Return the concatenations of channels that products alone read, which may as well read the parts."""
+    readers = {layer.conv for layer in layers_of(function) if _is_product(layer, lanes) and _is_plain(layer)}
+    found: set[RelayExpr] = {conv.args[0] for conv in readers if _are_long_parts(conv.args[0])}
+    for node in post_order(function) if found else ():
+        if node not in readers:
+            found.difference_update(part for part in children(node) if part in found)
+    return found
+
+
+def _are_long_parts(data: RelayExpr) -> bool:
+    """Say whether data are images joined along their channels, of which each has enough, and a known number."""
+    if not (is_call(data, "concatenate") and isinstance(data.args[0], Tuple)):
+        return False
+    rank, parts = len(data.checked_type.shape), data.args[0].fields
+    channels = [part.checked_type.shape[-1] for part in parts]
+    is_last = rank == 4 and int(data.attrs.axis) in (-1, rank - 1)
+    are_long = all(isinstance(n, int) and n >= _LEAST_JOINED and n % _STEPS == 0 for n in channels)
+    return is_last and 2 <= len(parts) <= _MOST_JOINED and are_long
+
+
+def _is_product(layer: ConvLayer, lanes: int) -> bool:
+    """Say whether a layer has output channels that vectors are made of."""
+    units = layer.sizes["O"]
+    return not (units % SHORTEST or 2 * units < lanes or lanes < SHORTEST or 0 in layer.conv.checked_type.shape)
+
+
+def _is_plain(layer: ConvLayer) -> bool:
+    """Say whether a layer multiplies each position by itself."""
+    return (layer.sizes["H"], layer.sizes["W"]) == (1, 1) and not any(layer.padding) and layer.is_everywhere
+
+
+def _chosen(
+    layer: ConvLayer, lanes: int, registers: int, passes: int, shares_kernels: bool, is_joined: bool
+) -> Make | None:
     """Return what makes the operator for a layer, or None where there is no such product."""
     sizes, units = layer.sizes, layer.sizes["O"]
-    if units % SHORTEST or 2 * units < lanes or lanes < SHORTEST or 0 in layer.conv.checked_type.shape:
+    if not _is_product(layer, lanes):
         return None
-    is_plain = (sizes["H"], sizes["W"]) == (1, 1) and not any(layer.padding) and layer.is_everywhere
+    is_plain = _is_plain(layer)
     if not is_plain and not _is_worth_windows(layer, lanes):
         return None
     # A last block that is not whole would be code of its own in each kernel, and a kernel of its own for each rest.
@@ -65,10 +106,12 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int, passes: int, shares_ke
             if max(layer.dilation) > 1:  # Otherwise hardly any part of a window is of padding for all of a tile.
                 window["padding"] = list(layer.padding)
             data = build("nn.pad", data, ((0, 0), (top, bottom), (left, right), (0, 0)))
+        data, *more = data.args[0].fields if is_joined else (data,)
         return build(
             "nn.contrib_packed_gemm",
             data,
             _packed(layer, inner, block, overlaps),
+            *more,
             *added,
             lanes=lanes,
             registers=registers,
@@ -79,6 +122,7 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int, passes: int, shares_ke
             units=units,
             is_shared=shares_kernels,
             overlaps=overlaps,
+            joined=[int(each.checked_type.shape[-1]) for each in (data, *more)] if more else [],
             **({} if is_plain else window),
         )
 

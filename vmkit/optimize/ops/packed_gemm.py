@@ -39,7 +39,8 @@ class PackedGemmAttrs(Attrs):
     the data, at the top, left, bottom and right, is zeros, which need not be multiplied. is_shared asks for a kernel
     that calls of other sizes share. overlaps says that the last block of the weight is one of the last units, some of
     which the block before has, too. passes is how many times a unit works for a vector: shorter ones, where the result
-    ends in such, take less time if that is more than once.
+    ends in such, take less time if that is more than once. joined is how many elements of a row each of several
+    tensors of data has; there is one tensor if it is empty.
     """
 
     lanes: Int = 16
@@ -55,6 +56,7 @@ class PackedGemmAttrs(Attrs):
     is_shared: Bool = False
     overlaps: Bool = False
     passes: Int = 1
+    joined: Ints = ()
 
 
 @operator(
@@ -70,9 +72,9 @@ class PackedGemm:
     """``clip(data @ weight + bias + residual)`` over the last axis of the data, on a CPU in float32.
 
     weight is (blocks, elements of a row, output channels of a block), the last block filled up, or overlapping the one
-    before if there are as many channels; then comes the bias (units,) if has_bias, and the residual, like the result,
-    if there is one. With a window, data is (batch, height, width, channels), padded already, and a row is a window's
-    elements by height, width and channel.
+    before if there are as many channels; then come the other data, in which rows go on, if there are several, the bias
+    (units,) if has_bias, and the residual, like the result, if there is one. With a window, data is (batch, height,
+    width, channels), padded already, and a row is a window's elements by height, width and channel.
     """
 
     @staticmethod
@@ -96,11 +98,10 @@ class PackedGemm:
             raise TypeCheckError(f"the weight {filters} is not of {attrs.units} units, a multiple of {SHORTEST}")
         if attrs.overlaps and attrs.units < block:
             raise TypeCheckError(f"blocks of {block} units cannot overlap, of which there are {attrs.units}")
-        window = prod(int(d) for d in attrs.kernel_size)
-        if not source.shape or dims.equal(dims.product([source.shape[-1], window]), inner) is False:
-            raise TypeCheckError(f"the last axis of {source} does not fit the weight {filters}")
+        more = max(0, len(attrs.joined) - 1)
+        _require_rows(attrs, [source, *others[:more]], filters)
         result = [*_lead(attrs, source.shape), attrs.units]
-        require_added(others, attrs.has_bias, result)
+        require_added(others[more:], attrs.has_bias, result)
         return TensorType(result, "float32")
 
     @staticmethod
@@ -112,10 +113,16 @@ class PackedGemm:
 
         have, (_, inner, block) = context.shape(data), (int(d) for d in context.shape(weight))
         name, channels = "nn.contrib_packed_gemm", inner // prod(int(d) for d in attrs.kernel_size)
-        context.require_equal(have[-1], channels, f"{name}: the data has {{actual}} channels, expected {{expected}}")
+        more = max(0, len(attrs.joined) - 1)
+        for tensor in added[:more]:
+            for a, b in zip(context.shape(tensor)[:-1], have[:-1], strict=True):
+                context.require_equal(a, b, f"{name}: a dimension of more data is {{actual}}, expected {{expected}}")
+        if not more:
+            message = f"{name}: the data has {{actual}} channels, expected {{expected}}"
+            context.require_equal(have[-1], channels, message)
         lead = _lead(attrs, have)
         result = [*lead, attrs.units]
-        require_added_at_run_time(context, name, added, attrs.has_bias, result)
+        require_added_at_run_time(context, name, added[more:], attrs.has_bias, result)
         window = None
         if attrs.kernel_size:
             require_fits(context, have[1:3], [0] * 4, _reach(attrs))
@@ -130,12 +137,13 @@ class PackedGemm:
             block=block,
             lanes=attrs.lanes,
             has_bias=attrs.has_bias,
-            has_residual=len(added) > attrs.has_bias,
+            has_residual=len(added) > more + attrs.has_bias,
             low=attrs.a_min,
             high=attrs.a_max,
             window=window,
             overlaps=attrs.overlaps,
             least=attrs.lanes // attrs.passes if attrs.passes > 1 else None,
+            joined=tuple(int(size) for size in attrs.joined),
         )
         is_known = what.rows is not None
         # Of windows over images of any size each row's address is in a register anyway, whatever the channels are.
@@ -144,6 +152,24 @@ class PackedGemm:
         else:
             write = partial(packed_gemm, what, plan_packed_gemm(what, attrs.registers))
         return call_kernel(context, write, "packed_gemm", [data, weight, *added], result)
+
+
+def _require_rows(attrs: PackedGemmAttrs, data: Sequence[TensorType], weight: TensorType) -> None:
+    """Refuse with TypeCheckError data whose rows, or windows, do not fit the weight."""
+    first, inner = data[0], weight.shape[1]
+    if not attrs.joined:
+        window = prod(int(d) for d in attrs.kernel_size)
+        if not first.shape or dims.equal(dims.product([first.shape[-1], window]), inner) is False:
+            raise TypeCheckError(f"the last axis of {first} does not fit the weight {weight}")
+        return
+    sizes = [int(size) for size in attrs.joined]
+    if attrs.kernel_size or attrs.is_shared or len(data) != len(sizes) or sum(sizes) != inner or min(sizes) < 1:
+        raise TypeCheckError(f"{len(data)} tensors of data, of {sizes} elements, do not fit the weight {weight}")
+    for tensor, size in zip(data, sizes, strict=True):
+        expected = [*first.shape[:-1], size]
+        is_like = len(tensor.shape) == len(expected) and isinstance(tensor.shape[-1], int)
+        if not is_like or any(dims.equal(a, b) is False for a, b in zip(tensor.shape, expected, strict=True)):
+            raise TypeCheckError(f"data that rows go on in must have shape {tuple(expected)}, not {tensor}")
 
 
 def _lead(attrs: PackedGemmAttrs, shape: Sequence[Dim]) -> list[Dim]:
