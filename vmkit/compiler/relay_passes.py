@@ -217,6 +217,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "ShiftIntegers", _cpu_with_integer_unit),
     PassRow(1, "FoldTransposes", _cpu),
     PassRow(1, "SeparatePools", _cpu),
+    PassRow(1, "JoinAfterPools", _cpu, _lanes),
     PassRow(1, "UseWinograd", _cpu, _machine, shares_kernels=True),
     PassRow(1, "PackAMXTiles", _cpu_with_matrix_unit),
     PassRow(1, "UsePackedGemm", _cpu, _registers, shares_kernels=True),
