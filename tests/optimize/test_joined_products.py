@@ -65,7 +65,6 @@ def test_tensors_are_joined_where_something_else_reads_them_or_their_rows_are_sh
     assert sorted(operators(network(2, ending="read as it is"))) == sorted(joined)
     assert sorted(operators(network(2, channels=(20, 12)))) == sorted(joined)
     assert sorted(operators(network(2, channels=(16,) * 5))) == sorted(joined)
-    assert sorted(operators(network(2, channels=(20, 18)))) == sorted(joined)
     assert sorted(operators(network(2), shares_kernels=True)) == sorted(joined)
     stays = operators(network(2, units=(24, 3)))  # whose second one is no such product
     assert sorted(stays) == sorted([NAME, "concatenate", "nn.conv2d"])

@@ -31,6 +31,7 @@ _NEAR = CACHES.half_of_second  # of a weight that stays there while rows go by
 LINE = CACHES.line // 4  # float32 that come from memory at once
 _BEGINS = 8  # rows whose begins, which no step leads from one to the next, are in registers for addresses
 _WAYS = 8  # rows that the first cache holds which are apart by the size of a way, or a multiple of it
+_SHORT = 8  # float32 of a vector, few beside what each round of steps takes
 _USUAL = 4  # tiles of data of unknown size
 _FETCHED = 2  # lines of a weight of unknown size
 _NEAREST = CACHES.three_quarters_of_first  # of rows that stay there while blocks of the weight go by
@@ -284,8 +285,13 @@ def _most_rows(shape: PackedGemmShape, registers: int) -> int:
 
 
 def _unrolled(shape: PackedGemmShape) -> int:
-    """Return how many steps of a sum are unrolled: of unknown sizes fewer, for which loops stand several times."""
-    run = math.gcd(*shape.joined) if shape.joined else shape.inner if shape.window is None else shape.window.run
+    """Return how many steps of a sum are unrolled: fewer where loops stand several times.
+
+    They do for unknown sizes, and for each tensor of data. Steps of short vectors are short themselves.
+    """
+    if shape.joined:
+        return 2 if shape.lanes <= _SHORT and math.gcd(*shape.joined) % 2 == 0 else 1
+    run = shape.inner if shape.window is None else shape.window.run
     return next(u for u in ((2, 3, 5, 7, 1) if shape.rows is None else (4, 3, 5, 7, 2, 1)) if run % u == 0)
 
 

@@ -16,7 +16,6 @@ __all__ = ["UsePackedGemm"]
 _LONG = 64  # elements of a window
 _MOST_JOINED = 4  # tensors that a kernel reads rows of
 _LEAST_JOINED = 16  # elements of a row of each of them
-_STEPS = 4  # of a sum that are unrolled, of which each of them is to have a whole number
 
 
 @relay_pass(opt_level=1)
@@ -67,7 +66,7 @@ def _are_long_parts(data: RelayExpr) -> bool:
     rank, parts = len(data.checked_type.shape), data.args[0].fields
     channels = [part.checked_type.shape[-1] for part in parts]
     is_last = rank == 4 and int(data.attrs.axis) in (-1, rank - 1)
-    are_long = all(isinstance(n, int) and n >= _LEAST_JOINED and n % _STEPS == 0 for n in channels)
+    are_long = all(isinstance(n, int) and n >= _LEAST_JOINED for n in channels)
     return is_last and 2 <= len(parts) <= _MOST_JOINED and are_long
 
 
