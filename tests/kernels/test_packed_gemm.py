@@ -51,6 +51,7 @@ def test_the_last_vector_is_shorter_where_that_takes_less_time(
     lanes, inner = 8, 6
     shape = PackedGemmShape((1, rows), inner, outer, block, lanes, True, True, -0.5, 0.75, least=4)
     assert shape.vectors(min(outer, block)) == vectors
+    assert set(replace(shape, lead=(1, None)).vectors(min(outer, block))) == {lanes}
     data, weight, bias = normal(1, rows, inner), normal(inner, outer, seed=1), normal(outer, seed=2)
     residual = normal(1, rows, outer, seed=3)
     whole = np.pad(weight, ((0, 0), (0, -outer % block)), constant_values=np.nan)  # what fills up is not used

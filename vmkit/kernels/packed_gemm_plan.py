@@ -129,8 +129,9 @@ class PackedGemmShape:
         Whether the last block ends with the result, and so begins with what the one before has, too, and none is
         filled up.
     least : int or None
-        How many float32 the last vector has where no more of it are of the result, if there is one block: two forms of
-        a tile in one kernel would share memory for vectors of both lengths. None for a whole vector.
+        How many float32 the last vector has where no more of it are of the result, if there is one block and the number
+        of rows is known: two forms of a tile in one kernel would share memory for vectors of both lengths. None for a
+        whole vector.
     joined : tuple of int
         How many elements of a row each of several tensors of data has, one after the other; () if there is one tensor.
     """
@@ -173,8 +174,9 @@ class PackedGemmShape:
     def vectors(self, width: int) -> list[int]:
         """Return how many float32 each vector has that so many columns of a block are computed in."""
         whole = [self.lanes] * -(-width // self.lanes)
-        is_short = self.least is not None and self.blocks == 1 and 0 < width % self.lanes <= self.least
-        return [*whole[:-1], self.least] if is_short and self.least is not None else whole
+        if self.least is None or self.blocks != 1 or self.rows is None or not 0 < width % self.lanes <= self.least:
+            return whole
+        return [*whole[:-1], self.least]
 
     @property
     def rows(self) -> int | None:
