@@ -40,6 +40,52 @@ def test_a_kernel_computes_any_number_of_rows(outer: int, block: int, rows: int,
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("rows", [1, 9, 32])
+@pytest.mark.parametrize(
+    ("outer", "block", "vectors"),
+    [(12, 16, [8, 4]), (20, 24, [8, 8, 4]), (4, 8, [4]), (16, 16, [8, 8]), (14, 16, [8, 8]), (28, 16, [8, 8])],
+)
+def test_the_last_vector_is_shorter_where_that_takes_less_time(
+    outer: int, block: int, vectors: list[int], rows: int
+) -> None:
+    lanes, inner = 8, 6
+    shape = PackedGemmShape((1, rows), inner, outer, block, lanes, True, True, -0.5, 0.75, least=4)
+    assert shape.vectors(min(outer, block)) == vectors
+    assert set(replace(shape, lead=(1, None)).vectors(min(outer, block))) == {lanes}
+    data, weight, bias = normal(1, rows, inner), normal(inner, outer, seed=1), normal(outer, seed=2)
+    residual = normal(1, rows, outer, seed=3)
+    whole = np.pad(weight, ((0, 0), (0, -outer % block)), constant_values=np.nan)  # what fills up is not used
+    blocks = np.ascontiguousarray(whole.reshape(inner, -1, block).transpose(1, 0, 2))
+    result = tvm.runtime.tensor(np.full((1, rows, outer), np.nan, "float32"))
+    kernel = packed_gemm(shape, plan_packed_gemm(shape, 16)).with_attr("global_symbol", "main")
+    inputs = [tvm.runtime.tensor(each) for each in (data, blocks, bias, residual)]
+    tvm.compile(tvm.IRModule({"main": kernel}), tvm.target.Target("llvm"))["main"](*inputs, result)
+    expected = np.clip(data.astype("float64") @ weight + bias + residual, -0.5, 0.75)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("rows", [1, 9, 2000])
+@pytest.mark.parametrize("joined", [(6, 2), (4, 7, 9)])
+def test_rows_go_on_in_other_data(joined: tuple[int, ...], rows: int, is_known: bool) -> None:
+    inner, outer, block = sum(joined), 28, 16
+    shape = PackedGemmShape(
+        (1, rows if is_known else None), inner, outer, block, 8, True, True, -0.5, 0.75, joined=joined
+    )
+    plan = plan_packed_gemm(shape, 16)
+    assert all(size % plan.unrolled == 0 for size in joined)
+    weight, bias, residual = normal(inner, outer, seed=1), normal(outer, seed=2), normal(1, rows, outer, seed=3)
+    first, *more = [normal(1, rows, size, seed=size) for size in joined]
+    whole = np.pad(weight, ((0, 0), (0, -outer % block)), constant_values=np.nan)  # what fills up is not used
+    blocks = np.ascontiguousarray(whole.reshape(inner, -1, block).transpose(1, 0, 2))
+    result = tvm.runtime.tensor(np.full((1, rows, outer), np.nan, "float32"))
+    kernel = packed_gemm(shape, plan).with_attr("global_symbol", "main")
+    inputs = [tvm.runtime.tensor(each) for each in (first, blocks, *more, bias, residual)]
+    tvm.compile(tvm.IRModule({"main": kernel}), tvm.target.Target("llvm"))["main"](*inputs, result)
+    data = np.concatenate([first, *more], axis=-1).astype("float64")
+    np.testing.assert_allclose(result.numpy(), np.clip(data @ weight + bias + residual, -0.5, 0.75), 1e-5, 1e-5)
+
+
 def test_shapes_that_differ_in_sizes_alone_have_one_kernel() -> None:
     one = PackedGemmShape((1, 14, 14), 64, 48, 32, 16, has_bias=True)
     other = PackedGemmShape((2, 28, 28), 20, 112, 32, 16, has_bias=True)

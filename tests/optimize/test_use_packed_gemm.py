@@ -135,6 +135,19 @@ def test_units_that_vectors_do_not_divide_end_in_shorter_ones(units: int, is_kno
     np.testing.assert_allclose(machine.run(data, other).numpy(), np.maximum(sums, 0), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("units", [8, 20, 24, 40, 72])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_units_of_half_vectors_agree_with_numpy(units: int, is_known: bool) -> None:
+    weight, data = numbers(20, units, seed=1) / 4, numbers(2, 5, 7, 20)
+    batch: Any = 2 if is_known else tvm.tirx.Var("n", "int64")
+    function = layer((batch, 5, 7, 20), weight, True)
+    halves = UsePackedGemm(lanes=8, registers=16, passes=2)(InferType()(tvm.IRModule({"main": function})))
+    other = numbers(2, 5, 7, units, seed=4)
+    machine = vmkit.VirtualMachine(vmkit.compile(halves, TARGET), "cpu")
+    sums = data.astype("float64") @ weight + numbers(units, seed=3) + other
+    np.testing.assert_allclose(machine.run(data, other).numpy(), np.maximum(sums, 0), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("units", [3, 18])
 def test_units_that_are_no_multiple_of_four_stay_with_the_convolution(units: int) -> None:
     assert NAME not in operators(layer((2, 5, 7, 20), numbers(20, units), False))

@@ -64,8 +64,8 @@ def after(value: np.ndarray, ending: str, other: np.ndarray | None) -> np.ndarra
     return value + np.maximum(value, 0)
 
 
-def operators(function: relay.Function, lanes: int = 16) -> list[str]:
-    mod = UseWinograd(lanes=lanes, registers=32)(InferType()(tvm.IRModule({"main": function})))
+def operators(function: relay.Function, lanes: int = 16, passes: int = 1) -> list[str]:
+    mod = UseWinograd(lanes=lanes, registers=32, passes=passes)(InferType()(tvm.IRModule({"main": function})))
     calls = (node for node in post_order(mod["main"]) if isinstance(node, relay.Call))
     return [call.op.name for call in calls]
 
@@ -100,6 +100,17 @@ def test_over_images_of_any_size_one_kernel_is_for_all_channels() -> None:
         np.testing.assert_allclose(machine.run(data).numpy(), expected, rtol=1e-3, atol=1e-3)
     names = {name for group in (executable.info.get("kernel_groups") or {}).values() for name in group}
     assert len({name for name in names if "winograd" in name}) == 1
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_units_that_work_twice_for_a_vector_have_time_for_larger_weights(passes: int) -> None:
+    weight, data = numbers(3, 3, 192, 192, seed=1) / 40, numbers(1, 7, 7, 192)
+    function = layer(data.shape, weight, "relu")
+    assert (NAME in operators(function, passes=passes)) == (passes == 2)
+    compiled = UseWinograd(lanes=16, registers=32, passes=passes)(InferType()(tvm.IRModule({"main": function})))
+    result = vmkit.VirtualMachine(vmkit.compile(compiled, "llvm"), "cpu").run(data).numpy()
+    expected = after(convolved(data, weight, (1, 1, 1, 1)), "relu", None)
+    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
 
 
 def row_layer(shape: tuple[Any, ...], weight: np.ndarray) -> relay.Function:

@@ -22,12 +22,27 @@ def cpu(name: str, triple: str = "x86_64-linux-gnu", **options: object) -> Targe
     [
         (cpu("x86-64"), VectorUnit(4, 8, 16)),
         (cpu("haswell"), VectorUnit(8, 12, 16)),
-        (cpu("znver4"), VectorUnit(16, 16, 32)),
+        (cpu("skylake-avx512"), VectorUnit(16, 16, 32)),
+        (cpu("znver4"), VectorUnit(16, 16, 32, passes=2)),
+        (cpu("znver5"), VectorUnit(16, 16, 32)),
         (cpu("znver4", mattr=["-avx512f"]), VectorUnit(8, 12, 16)),
+        (cpu("znver4", **{"vector-width": 256}), VectorUnit(8, 12, 16)),
+        (cpu("znver4", **{"vector-width": 512}), VectorUnit(16, 16, 32, passes=2)),
         (cpu("cortex-a72", "aarch64-linux-gnu"), VectorUnit(4, 16, 28)),
         (cpu("", "riscv64-linux-gnu"), VectorUnit(4, 8, 16)),
     ],
-    ids=["x86-64", "AVX2", "AVX-512", "without it", "NEON", "another"],
+    ids=[
+        "x86-64",
+        "AVX2",
+        "AVX-512",
+        "AVX-512 in halves",
+        "AVX-512 of Zen 5",
+        "without it",
+        "256 bits",
+        "512 bits",
+        "NEON",
+        "another",
+    ],
 )
 def test_the_vector_unit_follows_from_features(target: Target, vectors: VectorUnit) -> None:
     assert processor_of(target).vectors == vectors

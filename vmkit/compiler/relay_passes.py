@@ -130,7 +130,7 @@ def _weights(target: Target, _evaluate: Evaluate) -> Options:
 
 def _registers(target: Target, _evaluate: Evaluate) -> Options:
     unit = vector_unit(target)
-    return {"lanes": unit.lanes, "registers": unit.registers}
+    return {"lanes": unit.lanes, "registers": unit.registers, "passes": unit.passes}
 
 
 def _processor(target: Target, _evaluate: Evaluate) -> Options:
@@ -223,6 +223,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "FoldTransposes", _cpu),
     PassRow(1, "JoinExtremes", _cpu, _lanes),
     PassRow(1, "SeparatePools", _cpu),
+    PassRow(1, "JoinAfterPools", _cpu, _lanes),
     PassRow(1, "UseWinograd", _cpu, _machine, shares_kernels=True),
     PassRow(1, "PackAMXTiles", _cpu_with_matrix_unit),
     PassRow(1, "UsePackedGemm", _cpu, _registers, shares_kernels=True),

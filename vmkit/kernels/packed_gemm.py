@@ -71,23 +71,27 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: bool = 
     """Return the kernel ``out = clip(data @ weight + bias + residual)``.
 
     Data is (*lead, inner), of groups (*lead, pitch), or an image if there is a window; the weight (blocks, inner,
-    block); then come bias (outer,) and residual where there are any, and the result (*lead, outer). All are float32.
-    The last tile begins where it ends with the data, and computes some rows again; data of fewer rows than a tile go by
-    a few at a time, of which those that are beyond the last one are this one again.
+    block); then come more data, if rows are of several tensors, bias (outer,) and residual where there are any, and the
+    result (*lead, outer). All are float32. The last tile begins where it ends with the data, and computes some rows
+    again; data of fewer rows than a tile go by a few at a time, of which those that are beyond the last one are this
+    one again.
     """
     s, p = shape, plan
     with kernel() as builder:
-        names = ["data", "weight", *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
+        data, *more = s.data
+        names = [data, "weight", *more, *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
         handles = {name: T.arg(name, T.handle()) for name in names}
         lead = [_size(f"d{i}", size) for i, size in enumerate(s.lead)]
         rows = reduce(mul, lead)
         w, weight_size = s.window, s.blocks * s.inner * s.block
-        data, image = [*lead, s.row], None
+        image = None
+        read: dict[str, list[Size]] = {name: [*lead, size] for name, size in s.data.items()}
         if w is not None:
             height, width = (_size(name, size) for name, size in (("height", w.height), ("width", w.width)))
-            data, image = [lead[0], height, width, w.channels], PackedGemmImage(height, width, lead[1], lead[2])
+            read = {data: [lead[0], height, width, w.channels]}
+            image = PackedGemmImage(height, width, lead[1], lead[2])
         shapes = {
-            "data": data,
+            **read,
             "weight": [s.blocks, s.inner, s.block],
             "bias": [s.outer],
         }
@@ -96,7 +100,10 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: bool = 
             for name, handle in handles.items()
         }
         # All positions are one axis; what begins anywhere in memory is read from there.
-        flat = {"data": [reduce(mul, data)], "weight": [as_expr(weight_size)]}
+        flat: dict[str, list[Size]] = {
+            "weight": [as_expr(weight_size)],
+            **{name: [reduce(mul, shape)] for name, shape in read.items()},
+        }
         flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
         for name, size in flat.items():
             buffers[name] = T.decl_buffer(size, "float32", data=buffers[name].data, layout=None)
@@ -203,15 +210,15 @@ class _Tile:
 
     def write(self) -> None:
         s, p, places = self.shape, self.plan, self.rows.places
-        vectors = range(-(-self.width // s.lanes))
-        total = [[register(s.lanes) for _ in vectors] for _ in range(p.rows)]
-        first, before = self._begin()
+        lanes = s.vectors(self.width)
+        vectors = range(len(lanes))
+        total = [[register(own) for own in lanes] for _ in range(p.rows)]
+        first, ahead = self._begin()
         channels = [in_register(first + v * s.lanes) for v in vectors]
         parts = [vectors_of(min(s.lanes, self.width - v * s.lanes), s.lanes) for v in vectors]
-        zero = splat(0.0, s.lanes)
         starts = [
-            T.Bind(self.buffers["bias"][ramp(channel, s.lanes)]) if s.has_bias and own == [(0, s.lanes)] else zero
-            for channel, own in zip(channels, parts, strict=True)
+            T.Bind(self.buffers["bias"][ramp(channel, have)]) if s.has_bias and own == [(0, have)] else splat(0.0, have)
+            for channel, own, have in zip(channels, parts, lanes, strict=True)
         ]
         for row in total:
             for each, start in zip(row, starts, strict=True):
@@ -220,19 +227,25 @@ class _Tile:
             self._fetch_ends(channels[0])
         begin = in_register(self.block * (s.inner * s.block))
         if s.window is None or self.image is None:
-            data = [in_register(place * s.row + before) for place in (places[:1] if self.rows.last is None else places)]
-            begins = [data[0] + r * s.row for r in range(p.rows)] if self.rows.last is None else data
-            self._sum(total, begins, begin, integer(0))
+            before: Size = 0
+            for name, pitch in s.data.items():
+                data = [
+                    in_register(place * pitch + ahead) for place in (places[:1] if self.rows.last is None else places)
+                ]
+                begins = [data[0] + r * pitch for r in range(p.rows)] if self.rows.last is None else data
+                rounds = (pitch if s.joined else s.inner) // p.unrolled
+                self._sum(total, lanes, name, begins, begin + before * (p.unrolled * s.block), (before, rounds))
+                before = before + rounds
         else:
             window, image = s.window, self.image
             if s.is_of_known_image:
                 rows = [in_register(window.begin(place, image)) for place in places]
             else:  # Divisions by what is known are multiplications.
                 rows = _begins(window, self.rows, image)
-            self._sum_of_windows(total, rows, begin, window, image)
+            self._sum_of_windows(total, lanes, rows, begin, window, image)
         for r in range(p.rows):
             for v in vectors:
-                self._store(total[r][v][0], places[r], channels[v], parts[v])
+                self._store(total[r][v][0], lanes[v], places[r], channels[v], parts[v])
 
     def _begin(self) -> tuple[tirx.Expr, Size]:
         """Return at which element of a row of the result the block begins, and its group at which one of the data's."""
@@ -256,13 +269,15 @@ class _Tile:
                 fetch_ahead(self.buffers["residual"][self.rows.first + (self.plan.rows + r), channel + at])
                 fetch_ahead(self.buffers["out"][place, channel + at], cache=1, to_write=True)
 
-    def _store(self, total: tirx.Expr, row: tirx.Expr, channel: tirx.Expr, parts: Sequence[tuple[int, int]]) -> None:
-        """Write what becomes of a vector of sums: all of it, or the parts of it that are of the result."""
+    def _store(
+        self, total: tirx.Expr, have: int, row: tirx.Expr, channel: tirx.Expr, parts: Sequence[tuple[int, int]]
+    ) -> None:
+        """Write what becomes of a vector of `have` sums: all of it, or the parts of it that are of the result."""
         s, buffers = self.shape, self.buffers
         for begin, lanes in parts:
             channels = ramp(channel + begin, lanes)
             value = total
-            if lanes < s.lanes:
+            if lanes < have:
                 value = shuffled(total, total, range(begin, begin + lanes))
                 value = value + buffers["bias"][channels] if s.has_bias else value  # no sum began with it
             T.buffer_store(buffers["out"], _finished(s, value, buffers, (row, channels), lanes), [row, channels])
@@ -270,17 +285,19 @@ class _Tile:
     def _sum_of_windows(
         self,
         total: Sequence[Sequence[tirx.Buffer]],
+        lanes: Sequence[int],
         rows: list[tirx.Expr],
         begin: tirx.Expr,
         w: PackedGemmWindow,
         image: PackedGemmImage,
     ) -> None:
         (top, down), (left, across) = self._runs(w, image)
+        rounds = w.run // self.plan.unrolled
         with loop(down) as i, loop(across) as j:
             y, x = top + i, left + j
             run, offset = y * w.runs[1] + x, in_register(w.offset(y, x, image))
             weight = in_register(begin + run * (w.run * self.shape.block))
-            self._sum(total, [row + offset for row in rows], weight, run)
+            self._sum(total, lanes, "data", [row + offset for row in rows], weight, (run * rounds, rounds))
 
     def _runs(self, w: PackedGemmWindow, image: PackedGemmImage) -> list[tuple[tirx.Expr, tirx.Expr]]:
         """Return the first and the number, down and across, of the parts of windows that are not zeros for all rows."""
@@ -312,27 +329,30 @@ class _Tile:
     def _sum(
         self,
         total: Sequence[Sequence[tirx.Buffer]],
+        lanes: Sequence[int],
+        data: str,
         rows: list[tirx.Expr],
         begin: tirx.Expr,
-        run: tirx.Expr,
+        part: tuple[Size, Size],
     ) -> None:
-        """Add the products of a part of each row that follows each other in memory."""
+        """Add the products of a part of each row that follows each other in memory: rounds before it, and in it."""
         s, p = self.shape, self.plan
-        weight, vectors = self.buffers["weight"], range(len(total[0]))
-        rounds = (s.inner if s.window is None else s.window.run) // p.unrolled
+        weight = self.buffers["weight"]
+        before, rounds = part
         next_block = in_register((self.block + 1) * (s.inner * s.block))
-        done = in_register((self.part * (s.inner // p.unrolled) + run * rounds) * p.fetched)
+        done = in_register((self.part * (s.inner // p.unrolled) + before) * p.fetched)
         with loop(rounds) as outer:
             for line in range(p.fetched):
                 at = tirx.Min(done + (outer * p.fetched + line), as_expr(lines_of(s) - 1))
                 fetch_ahead(weight[next_block + at * LINE])
             for step in range(p.unrolled):
                 k = in_register(outer * p.unrolled + step)
-                columns = [T.Bind(weight[ramp(begin + k * s.block + v * s.lanes, s.lanes)]) for v in vectors]
+                columns = [T.Bind(weight[ramp(begin + k * s.block + v * s.lanes, own)]) for v, own in enumerate(lanes)]
                 for r in range(p.rows):
-                    x = T.Bind(broadcast(self.buffers["data"][rows[r] + k], s.lanes))
-                    for v in vectors:
-                        add_to(total[r][v], x * columns[v])
+                    x = T.Bind(self.buffers[data][rows[r] + k])
+                    wide = {own: T.Bind(broadcast(x, own)) for own in dict.fromkeys(lanes)}
+                    for v, own in enumerate(lanes):
+                        add_to(total[r][v], wide[own] * columns[v])
 
 
 def _begins(window: PackedGemmWindow, rows: _Rows, image: PackedGemmImage) -> list[tirx.Expr]:

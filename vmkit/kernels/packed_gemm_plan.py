@@ -31,6 +31,7 @@ _NEAR = CACHES.half_of_second  # of a weight that stays there while rows go by
 LINE = CACHES.line // 4  # float32 that come from memory at once
 _BEGINS = 8  # rows whose begins, which no step leads from one to the next, are in registers for addresses
 _WAYS = 8  # rows that the first cache holds which are apart by the size of a way, or a multiple of it
+_SHORT = 8  # float32 of a vector, few beside what each round of steps takes
 _USUAL = 4  # tiles of data of unknown size
 _FETCHED = 2  # lines of a weight of unknown size
 _NEAREST = CACHES.three_quarters_of_first  # of rows that stay there while blocks of the weight go by
@@ -131,6 +132,12 @@ class PackedGemmShape:
         Elements from a row of the data to the next, where these are of several groups: each `inner` of them are
         multiplied with blocks of their own, for as many elements of the result as each other group has. The last block
         of a group overlaps.
+    least : int or None
+        How many float32 the last vector has where no more of it are of the result, if there is one block and the number
+        of rows is known: two forms of a tile in one kernel would share memory for vectors of both lengths. None for a
+        whole vector.
+    joined : tuple of int
+        How many elements of a row each of several tensors of data has, one after the other; () if there is one tensor.
     """
 
     lead: tuple[int | None, ...]
@@ -146,16 +153,19 @@ class PackedGemmShape:
     last: int | None = None
     overlaps: bool = False
     pitch: Size | None = None
+    least: int | None = None
+    joined: tuple[int, ...] = ()
+
+    @property
+    def data(self) -> dict[str, Size]:
+        """How many elements of a row each tensor of data has, by its name."""
+        whole = self.inner if self.pitch is None else self.pitch
+        return {f"data{at or ''}": size for at, size in enumerate(self.joined or (whole,))}
 
     @property
     def groups(self) -> Size:
         """How many parts of a row have weights of their own."""
         return 1 if self.pitch is None else self.pitch // self.inner
-
-    @property
-    def row(self) -> Size:
-        """How many elements there are from a row of the data to the next."""
-        return self.inner if self.pitch is None else self.pitch
 
     @property
     def blocks_of_group(self) -> Size:
@@ -176,6 +186,13 @@ class PackedGemmShape:
             return self.last
         assert isinstance(self.outer, int)
         return self.outer % self.block or self.block
+
+    def vectors(self, width: int) -> list[int]:
+        """Return how many float32 each vector has that so many columns of a block are computed in."""
+        whole = [self.lanes] * -(-width // self.lanes)
+        if self.least is None or self.blocks != 1 or self.rows is None or not 0 < width % self.lanes <= self.least:
+            return whole
+        return [*whole[:-1], self.least]
 
     @property
     def rows(self) -> int | None:
@@ -277,20 +294,24 @@ def shared_plan(shape: PackedGemmShape, registers: int) -> PackedGemmPlan:
 
 def _most_rows(shape: PackedGemmShape, registers: int) -> int:
     """Return how many rows of a tile there are registers for."""
-    # Some registers are for the weight and what it is multiplied with.
-    most = max(1, (registers - 4) // (shape.block // shape.lanes))
+    # Some registers are for the weight and what it is multiplied with, of which vectors of each length have their own.
+    is_short = isinstance(shape.outer, int) and shape.vectors(shape.width_of_last)[-1] < shape.lanes < shape.outer
+    most = max(1, (registers - (8 if is_short else 4)) // (shape.block // shape.lanes))
     if shape.window is not None:
         return min(most, _BEGINS)
-    if 4 * shape.inner % (CACHES.first // _WAYS) == 0:
+    if any(4 * size % (CACHES.first // _WAYS) == 0 for size in shape.data.values()):
         return min(most, _WAYS)  # the elements of all rows that go together are in one set of the cache
     return most
 
 
 def _unrolled(shape: PackedGemmShape) -> int:
-    """Return how many steps of a sum are unrolled: of unknown sizes fewer, for which loops stand several times.
+    """Return how many steps of a sum are unrolled: fewer where loops stand several times.
 
-    Those of groups are of any length, and share kernels.
+    They do for unknown sizes, and for each tensor of data. Steps of short vectors are short themselves. Those of groups
+    are of any length, and share kernels.
     """
+    if shape.joined:
+        return 2 if shape.lanes <= _SHORT and math.gcd(*shape.joined) % 2 == 0 else 1
     run = shape.inner if shape.window is None else shape.window.run
     if shape.pitch is not None:
         return 1 + (run % 2 == 0)

@@ -36,12 +36,15 @@ class Machine:
         How many cores share the work.
     has_matrix_unit : bool
         Whether what Winograd's tiles are compared with is computed on a matrix unit.
+    passes : int
+        How many times a unit works for each vector. Memory is no slower for that, so more of it may be read.
     """
 
     lanes: int
     registers: int
     cores: int = 1
     has_matrix_unit: bool = False
+    passes: int = 1
 
 
 def plan_winograd(
@@ -112,11 +115,11 @@ def winograd_cycles(shape: WinogradShape, plan: WinogradPlan, machine: Machine) 
     vectors = shape.outer // machine.lanes
     # Multiplying begins and ends with as many registers as there are results.
     latency = max(1.0, 8 / (plan.rows * (shape.block // machine.lanes)))
-    products = parts * plan.rows * shape.points * vectors * (shape.inner * latency + 4) / 2
+    products = parts * plan.rows * shape.points * vectors * (shape.inner * latency + 4) / 2 * machine.passes
     (high, wide), tile_high = shape.reach, shape.tile[0]
     of_data = wide * _TRANSFORM[high] + high * _TRANSFORM[wide] + _MOVE * shape.points
     of_result = wide * _TRANSFORM[high] + tile_high * _TRANSFORM[wide] + _MOVE * shape.points
-    transforms = tiles * (shape.inner // machine.lanes * of_data + vectors * of_result)
+    transforms = tiles * (shape.inner // machine.lanes * of_data + vectors * of_result) * machine.passes
     weight = 4 * shape.points * shape.inner * shape.outer
     moved = 4 * shape.points * plan.count * shape.inner
     rounds = -(-tiles // plan.count)
@@ -139,7 +142,7 @@ def direct_cycles(shape: WinogradShape, machine: Machine) -> float:
     """Return about how many cycles the sum itself takes; the shape may be without tiles."""
     batch, height, width = _size(shape)
     elements = shape.kernel[0] * shape.kernel[1] * shape.inner * shape.outer
-    products = batch * height * width * elements / machine.lanes / 2
+    products = batch * height * width * elements / machine.lanes / 2 * machine.passes
     weight = 4 * elements
     if machine.has_matrix_unit:
         return products / _UNIT_GAIN + 1.5 * weight / _COLD_RATE

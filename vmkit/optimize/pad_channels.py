@@ -38,6 +38,7 @@ def PadChannels(
     registers: int = 32,
     cores: int = 1,
     has_matrix_unit: bool = False,
+    passes: int = 1,
     shares_kernels: bool = False,
 ) -> ModuleTransform:
     """Return the pass that gives convolutions with channels first, and constant weights, more channels of zeros.
@@ -48,7 +49,7 @@ def PadChannels(
     ----------
     processor
         For which time is estimated.
-    lanes, registers, cores, has_matrix_unit
+    lanes, registers, cores, has_matrix_unit, passes
         As :func:`vmkit.optimize.use_winograd.UseWinograd` has them.
     shares_kernels : bool
         Whether convolutions that differ in sizes alone call one kernel: then none gets more channels, for whether there
@@ -56,7 +57,7 @@ def PadChannels(
     """
     if shares_kernels:
         return per_function(lambda function: function)
-    machine = Machine(lanes, registers, cores, has_matrix_unit)
+    machine = Machine(lanes, registers, cores, has_matrix_unit, passes)
     return per_function(lambda function: _Padding(processor, machine).changed(function))
 
 

@@ -8,19 +8,23 @@ from typing import Any
 import numpy as np
 
 from ..kernels.packed_gemm_plan import PackedGemmShape, PackedGemmWindow, block_of, block_to_share, shared_plan
-from ..relay.ir import Expr, Function
+from ..relay.ir import Expr, Function, RelayExpr, Tuple, children, is_call, post_order
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
-from .conv_layers import ConvLayer, Make, rewrite_layers
+from .conv_layers import ConvLayer, Make, layers_of, rewrite_layers
 from .ops.packed_gemm import SHORTEST
 
 __all__ = ["UsePackedGemm"]
 
 _LONG = 64  # elements of a window
+_MOST_JOINED = 4  # tensors that a kernel reads rows of
+_LEAST_JOINED = 16  # elements of a row of each of them
 
 
 @relay_pass(opt_level=1)
-def UsePackedGemm(lanes: int = 16, registers: int = 32, shares_kernels: bool = False) -> ModuleTransform:
+def UsePackedGemm(
+    lanes: int = 16, registers: int = 32, passes: int = 1, shares_kernels: bool = False
+) -> ModuleTransform:
     """Return the pass that computes convolutions over channels-last data as products, with what follows them.
 
     By more than 1x1 these are ones of long windows, for which a padded copy is made. Those of few channels, where the
@@ -31,6 +35,8 @@ def UsePackedGemm(lanes: int = 16, registers: int = 32, shares_kernels: bool = F
     lanes, registers : int
         How many float32 a vector of the target has, and how many vectors. Output channels that are no multiple of
         four, or of which a vector would be mostly empty, stay with the convolution.
+    passes : int
+        How many times a unit of the target works for each vector.
     shares_kernels : bool
         Whether convolutions that differ in sizes alone call one kernel, which is compiled once and is slower than
         kernels that know their sizes.
@@ -38,20 +44,64 @@ def UsePackedGemm(lanes: int = 16, registers: int = 32, shares_kernels: bool = F
 
     def change(function: Function) -> Function:
         sharing: list[ConvLayer] | None = [] if shares_kernels else None
-        return rewrite_layers(function, lambda layer: _chosen(layer, lanes, registers, sharing), shares_kernels)
+        joined = set() if shares_kernels else _joined(function, lanes)
+        return rewrite_layers(
+            function,
+            lambda layer: _chosen(layer, lanes, registers, passes, sharing, layer.conv.args[0] in joined),
+            shares_kernels,
+        )
 
     return per_function(change)
 
 
-def _chosen(layer: ConvLayer, lanes: int, registers: int, sharing: list[ConvLayer] | None) -> Make | None:
+def _joined(function: Function, lanes: int) -> set[RelayExpr]:
+    """Return the concatenations of channels that products alone read, which may as well read the parts."""
+    readers = {layer.conv for layer in layers_of(function) if _is_product(layer, lanes) and _is_plain(layer)}
+    found: set[RelayExpr] = {conv.args[0] for conv in readers if _are_long_parts(conv.args[0])}
+    for node in post_order(function) if found else ():
+        if node not in readers:
+            found.difference_update(part for part in children(node) if part in found)
+    return found
+
+
+def _are_long_parts(data: RelayExpr) -> bool:
+    """Say whether data are images joined along their channels, of which each has enough, and a known number."""
+    if not (is_call(data, "concatenate") and isinstance(data.args[0], Tuple)):
+        return False
+    rank, parts = len(data.checked_type.shape), data.args[0].fields
+    channels = [part.checked_type.shape[-1] for part in parts]
+    is_last = rank == 4 and int(data.attrs.axis) in (-1, rank - 1)
+    are_long = all(isinstance(n, int) and n >= _LEAST_JOINED for n in channels)
+    return is_last and 2 <= len(parts) <= _MOST_JOINED and are_long
+
+
+def _is_product(layer: ConvLayer, lanes: int) -> bool:
+    """Say whether a layer has output channels that vectors are made of."""
+    units = layer.sizes["O"]
+    return not (units % SHORTEST or 2 * units < lanes or lanes < SHORTEST or 0 in layer.conv.checked_type.shape)
+
+
+def _is_plain(layer: ConvLayer) -> bool:
+    """Say whether a layer multiplies each position by itself."""
+    return (layer.sizes["H"], layer.sizes["W"]) == (1, 1) and not any(layer.padding) and layer.is_everywhere
+
+
+def _chosen(
+    layer: ConvLayer,
+    lanes: int,
+    registers: int,
+    passes: int,
+    sharing: list[ConvLayer] | None,
+    is_joined: bool,
+) -> Make | None:
     """Return what makes the operator for a layer, or None where there is no such product.
 
     Of layers that may share kernels, `sharing`, this one becomes one; None if kernels are not shared.
     """
     sizes, units = layer.sizes, layer.sizes["O"]
-    if units % SHORTEST or 2 * units < lanes or lanes < SHORTEST or 0 in layer.conv.checked_type.shape:
+    if not _is_product(layer, lanes):
         return None
-    is_plain = (sizes["H"], sizes["W"]) == (1, 1) and not any(layer.padding) and layer.is_everywhere
+    is_plain = _is_plain(layer)
     if layer.groups > 1 and not (is_plain and units >= layer.groups * lanes):
         return None
     if not is_plain and not _is_worth_windows(layer, lanes):
@@ -75,13 +125,16 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int, sharing: list[ConvLaye
             if max(layer.dilation) > 1:  # Otherwise hardly any part of a window is of padding for all of a tile.
                 window["padding"] = list(layer.padding)
             data = build("nn.pad", data, ((0, 0), (top, bottom), (left, right), (0, 0)))
+        data, *more = data.args[0].fields if is_joined else (data,)
         return build(
             "nn.contrib_packed_gemm",
             data,
             _packed(layer, inner, block, overlaps),
+            *more,
             *added,
             lanes=lanes,
             registers=registers,
+            passes=passes,
             has_bias=layer.bias is not None,
             a_min=layer.low,
             a_max=layer.high,
@@ -89,6 +142,7 @@ def _chosen(layer: ConvLayer, lanes: int, registers: int, sharing: list[ConvLaye
             is_shared=is_shared,
             overlaps=overlaps,
             groups=layer.groups,
+            joined=[int(each.checked_type.shape[-1]) for each in (data, *more)] if more else [],
             **({} if is_plain else window),
         )
 

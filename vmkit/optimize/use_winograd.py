@@ -27,6 +27,7 @@ def UseWinograd(
     registers: int = 32,
     cores: int = 1,
     has_matrix_unit: bool = False,
+    passes: int = 1,
     shares_kernels: bool = False,
 ) -> ModuleTransform:
     """Return the pass that computes convolutions over channels-last data by Winograd's tiles, with what follows them.
@@ -42,12 +43,14 @@ def UseWinograd(
         How many cores share the work.
     has_matrix_unit : bool
         Whether the sum itself would be computed on a matrix unit.
+    passes : int
+        How many times a unit of the target works for each vector.
     shares_kernels : bool
         Whether convolutions that differ in sizes alone call one kernel, which is compiled once and is slower than
         kernels that know their sizes. These kernels are the longest to compile, so there are none at all where all
         convolutions of a function together are hardly faster by them.
     """
-    machine = Machine(lanes, registers, cores, has_matrix_unit)
+    machine = Machine(lanes, registers, cores, has_matrix_unit, passes)
 
     def change(function: Function) -> Function:
         is_shared = shares_kernels

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 from tvm.target import Target
 
@@ -26,11 +27,14 @@ class VectorUnit:
     registers : int
         How many registers a kernel may use. On NEON some are left out: multiply-add takes nothing from memory there, so
         that elements on their way need registers too.
+    passes : int
+        How many times a unit works for each register: twice where it is half as wide, as all of Zen 4's for 512 bits.
     """
 
     lanes: int
     accumulators: int
     registers: int
+    passes: int = 1
 
     def registers_for(self, width: int) -> int:
         """Return how many registers so many float32 next to each other take."""
@@ -63,6 +67,7 @@ _UNITS = (
     ("neon", VectorUnit(4, 16, 28)),
 )
 _PLAIN = VectorUnit(4, 8, 16)  # also NEON where registers of scalars have 32 bits
+_HALF_AS_WIDE = ("znver4",)  # processors whose units are half as wide as the registers of AVX-512
 _OF_WIDTH = {512: _UNITS[0][1], 256: _UNITS[1][1], 128: _PLAIN}  # on x86-64
 
 PORTABLE = VectorUnit(8, 8, 16)
@@ -83,11 +88,13 @@ def vector_unit(target: Target) -> VectorUnit:
 @functools.lru_cache(maxsize=64)
 def _unit(triple: str, cpu: str, attributes: tuple[str, ...], width: int) -> VectorUnit:
     if width in _OF_WIDTH and llvm.architecture(triple) == "x86_64":
-        return _OF_WIDTH[width]
-    if llvm.architecture(triple) not in ("x86_64", "i386", "aarch64"):
+        unit = _OF_WIDTH[width]
+    elif llvm.architecture(triple) not in ("x86_64", "i386", "aarch64"):
         return _PLAIN
-    features = llvm.cpu_features(triple, cpu, attributes)
-    return next((unit for feature, unit in _UNITS if feature in features), _PLAIN)
+    else:
+        features = llvm.cpu_features(triple, cpu, attributes)
+        unit = next((unit for feature, unit in _UNITS if feature in features), _PLAIN)
+    return replace(unit, passes=2) if unit.lanes == 16 and cpu in _HALF_AS_WIDE else unit
 
 
 def widens_halves(target: Target) -> bool:

@@ -39,7 +39,9 @@ class PackedGemmAttrs(Attrs):
     the data, at the top, left, bottom and right, is zeros, which need not be multiplied. is_shared asks for a kernel
     that calls of other sizes share. overlaps says that the last block of the weight is one of the last units, some of
     which the block before has, too. groups is how many parts the rows of the data have, and the units, in one order:
-    each part of a row has a weight of its own, which overlaps.
+    each part of a row has a weight of its own, which overlaps. passes is how many times a unit works for a vector:
+    shorter ones, where the result ends in such, take less time if that is more than once. joined is how many elements
+    of a row each of several tensors of data has; there is one tensor if it is empty.
     """
 
     lanes: Int = 16
@@ -55,6 +57,8 @@ class PackedGemmAttrs(Attrs):
     is_shared: Bool = False
     overlaps: Bool = False
     groups: Int = 1
+    passes: Int = 1
+    joined: Ints = ()
 
 
 @operator(
@@ -70,7 +74,8 @@ class PackedGemm:
     """``clip(data @ weight + bias + residual)`` over the last axis of the data, on a CPU in float32.
 
     weight is (blocks, elements of a row, output channels of a block), the last block filled up, or overlapping the one
-    before if there are as many channels; the blocks of each group follow those of the one before. Then comes the bias
+    before if there are as many channels; the blocks of each group follow those of the one before. Then come the other
+    data, in which rows go on, if there are several, the bias
     (units,) if has_bias, and the residual, like the result, if there is one. With a window, data is (batch, height,
     width, channels), padded already, and a row is a window's elements by height, width and channel.
     """
@@ -86,6 +91,8 @@ class PackedGemm:
         blocks, inner, block = filters.shape
         if attrs.lanes < 1:
             raise TypeCheckError(f"lanes is {attrs.lanes}, expected a number of float32")
+        if attrs.passes < 1 or attrs.lanes % attrs.passes:
+            raise TypeCheckError(f"passes is {attrs.passes}, expected a divisor of the {attrs.lanes} lanes")
         if not all(isinstance(d, int) for d in (blocks, inner, block)) or block % attrs.lanes:
             raise TypeCheckError(
                 f"weight must have a known shape, its last axis a multiple of {attrs.lanes}: {filters}"
@@ -98,12 +105,12 @@ class PackedGemm:
             raise TypeCheckError(f"the weight {filters} is not of {attrs.units} units, a multiple of {SHORTEST}")
         if attrs.overlaps and units < block:
             raise TypeCheckError(f"blocks of {block} units cannot overlap, of which there are {units}")
-        window = prod(int(d) for d in attrs.kernel_size)
-        row = dims.product([inner, groups])
-        if not source.shape or dims.equal(dims.product([source.shape[-1], window]), row) is False:
-            raise TypeCheckError(f"the last axis of {source} does not fit the weight {filters}")
+        more = max(0, len(attrs.joined) - 1)
+        if more and groups > 1:
+            raise TypeCheckError(f"rows of {groups} groups are of one tensor, not of {more + 1}")
+        _require_rows(attrs, [source, *others[:more]], filters)
         result = [*_lead(attrs, source.shape), attrs.units]
-        require_added(others, attrs.has_bias, result)
+        require_added(others[more:], attrs.has_bias, result)
         return TensorType(result, "float32")
 
     @staticmethod
@@ -115,10 +122,16 @@ class PackedGemm:
 
         have, (_, inner, block) = context.shape(data), (int(d) for d in context.shape(weight))
         name, channels = "nn.contrib_packed_gemm", inner * attrs.groups // prod(int(d) for d in attrs.kernel_size)
-        context.require_equal(have[-1], channels, f"{name}: the data has {{actual}} channels, expected {{expected}}")
+        more = max(0, len(attrs.joined) - 1)
+        for tensor in added[:more]:
+            for a, b in zip(context.shape(tensor)[:-1], have[:-1], strict=True):
+                context.require_equal(a, b, f"{name}: a dimension of more data is {{actual}}, expected {{expected}}")
+        if not more:
+            message = f"{name}: the data has {{actual}} channels, expected {{expected}}"
+            context.require_equal(have[-1], channels, message)
         lead = _lead(attrs, have)
         result = [*lead, attrs.units]
-        require_added_at_run_time(context, name, added, attrs.has_bias, result)
+        require_added_at_run_time(context, name, added[more:], attrs.has_bias, result)
         window = None
         if attrs.kernel_size:
             require_fits(context, have[1:3], [0] * 4, _reach(attrs))
@@ -133,12 +146,14 @@ class PackedGemm:
             block=block,
             lanes=attrs.lanes,
             has_bias=attrs.has_bias,
-            has_residual=len(added) > attrs.has_bias,
+            has_residual=len(added) > more + attrs.has_bias,
             low=attrs.a_min,
             high=attrs.a_max,
             window=window,
             overlaps=attrs.overlaps,
             pitch=None if attrs.groups == 1 else channels,
+            least=attrs.lanes // attrs.passes if attrs.passes > 1 else None,
+            joined=tuple(int(size) for size in attrs.joined),
         )
         is_known = what.rows is not None
         # Of windows over images of any size each row's address is in a register anyway, whatever the channels are.
@@ -147,6 +162,25 @@ class PackedGemm:
         else:
             write = partial(packed_gemm, what, plan_packed_gemm(what, attrs.registers))
         return call_kernel(context, write, "packed_gemm", [data, weight, *added], result)
+
+
+def _require_rows(attrs: PackedGemmAttrs, data: Sequence[TensorType], weight: TensorType) -> None:
+    """Refuse with TypeCheckError data whose rows, or windows, do not fit the weight."""
+    first, inner = data[0], weight.shape[1]
+    if not attrs.joined:
+        window = prod(int(d) for d in attrs.kernel_size)
+        row = dims.product([inner, attrs.groups])
+        if not first.shape or dims.equal(dims.product([first.shape[-1], window]), row) is False:
+            raise TypeCheckError(f"the last axis of {first} does not fit the weight {weight}")
+        return
+    sizes = [int(size) for size in attrs.joined]
+    if attrs.kernel_size or attrs.is_shared or len(data) != len(sizes) or sum(sizes) != inner or min(sizes) < 1:
+        raise TypeCheckError(f"{len(data)} tensors of data, of {sizes} elements, do not fit the weight {weight}")
+    for tensor, size in zip(data, sizes, strict=True):
+        expected = [*first.shape[:-1], size]
+        is_like = len(tensor.shape) == len(expected) and isinstance(tensor.shape[-1], int)
+        if not is_like or any(dims.equal(a, b) is False for a, b in zip(tensor.shape, expected, strict=True)):
+            raise TypeCheckError(f"data that rows go on in must have shape {tuple(expected)}, not {tensor}")
 
 
 def _lead(attrs: PackedGemmAttrs, shape: Sequence[Dim]) -> list[Dim]:
