@@ -228,10 +228,9 @@ class _Tile:
         begin = in_register(self.block * (s.inner * s.block))
         if s.window is None or self.image is None:
             before: Size = 0
+            known = places[:1] if self.rows.last is None else places
             for name, pitch in s.data.items():
-                data = [
-                    in_register(place * pitch + ahead) for place in (places[:1] if self.rows.last is None else places)
-                ]
+                data = [in_register(place * pitch + ahead) for place in known]
                 begins = [data[0] + r * pitch for r in range(p.rows)] if self.rows.last is None else data
                 rounds = (pitch if s.joined else s.inner) // p.unrolled
                 self._sum(total, lanes, name, begins, begin + before * (p.unrolled * s.block), (before, rounds))
