@@ -53,12 +53,18 @@ def _problem(call: relax.Call, said: str) -> str | None:
     except Exception as error:
         return useful_line(error)
     left = [binding.value for binding in nested_bindings(alone["main"].body)]
-    if not any(isinstance(value, relax.Call) and value.op.same_as(call.op) for value in left):
+    if _has_known_shapes(call.ty) or not any(isinstance(v, relax.Call) and v.op.same_as(call.op) for v in left):
         return None
     return (
         "it is computed only where the shape of its result is known when it is compiled; give dimensions that are "
         "equal the same symbol, or state the shapes of its operands by relax.match_cast"
     )
+
+
+def _has_known_shapes(ty: ir.Type) -> bool:
+    if isinstance(ty, relax.TupleType):
+        return all(map(_has_known_shapes, ty.fields))
+    return not isinstance(ty, relax.TensorType) or ty.shape is not None
 
 
 def _alone(call: relax.Call) -> tvm.IRModule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from tvm import s_tir, te, tirx, topi
+from tvm import relax, s_tir, te, tirx, topi
 
 import vmkit
 from vmkit import relay
@@ -48,3 +48,18 @@ def test_sums_and_extremes(shape: tuple[int, ...], axes: list[int]) -> None:
         np.testing.assert_allclose(total, values.sum(tuple(axes), "float64"), rtol=1e-4, atol=1e-4)
         np.testing.assert_array_equal(most, values.max(tuple(axes)))
         np.testing.assert_allclose(square, np.square(values).mean(tuple(axes)), rtol=1e-5)
+
+
+def test_rows_of_a_number_of_whole_vectors_that_is_not_known() -> None:
+    m = tirx.Var("m", "int64")
+    shapes = {"x": (3, m // 8 * 8, n // 8 * 8), "y": (n,), "z": (m,)}
+    x, *others = (relax.Var(name, relax.TensorType(shape, "float32")) for name, shape in shapes.items())
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, *others]):
+        flat = builder.emit(relax.op.reshape(x, (3, (m // 8 * 8) * (n // 8 * 8))))
+        builder.emit_func_output(builder.emit(relax.op.sum(flat, 1)))
+    machine = vmkit.VirtualMachine(vmkit.compile(builder.get()), "cpu")
+    for rows, columns in ((8, 0), (8, 8), (16, 40)):
+        values = np.random.default_rng(1).random((3, rows, columns), "float32")
+        found = machine.run(values, np.zeros(columns, "float32"), np.zeros(rows, "float32")).numpy()
+        np.testing.assert_allclose(found, values.sum((1, 2), "float64"), rtol=1e-5)

@@ -27,7 +27,8 @@ def stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.Expr) -> No
     left = [_rest(loop.body, count, begin, size, loop.loop_var) for begin, size in parts_of(rest)]
     within = _with_innermost(loop.body, s_tir.SBlockRealize(realize.iter_values, True, realize.block))
     whole = tirx.For(loop.loop_var, zero, count, loop.kind, within)
-    both = tirx.SeqStmt([whole, *left])
+    # A row of a symbolic size, as 8 * n, may be known to leave nothing.
+    both = tirx.SeqStmt([whole, *left]) if left else whole
     once = tirx.For(tirx.Var("once", dtype), zero, tirx.IntImm(dtype, 1), tirx.ForKind.SERIAL, both)
     sch.state.replace(sch.get_sref(steps), once, {realize.block: realize.block})
 
