@@ -190,7 +190,7 @@ class PackedGemmShape:
     def vectors(self, width: int) -> list[int]:
         """Return how many float32 each vector has that so many columns of a block are computed in."""
         whole = [self.lanes] * -(-width // self.lanes)
-        if self.least is None or self.blocks != 1 or self.rows is None or not 0 < width % self.lanes <= self.least:
+        if self.least is None or self.rows is None or self.blocks != 1 or not 0 < width % self.lanes <= self.least:
             return whole
         return [*whole[:-1], self.least]
 
