@@ -62,6 +62,13 @@ def test_what_moves_elements_is_not_inlined_into_a_reduction(move: Callable[...,
     assert len(kernel_blocks(sch)) == 2
 
 
+def test_a_product_of_numbers_is_inlined_into_what_is_made_of_a_sum() -> None:
+    sch = kernel(lambda x, y, a, b: topi.multiply(topi.matmul(x, y), topi.multiply(a, b)), (8, 9), (9, 5), (), ())
+    inline_cheap_blocks(sch)
+    # As a block behind the sum, it would keep what is made of that out of the sum's loops.
+    assert [is_reduction(sch, block) for block in kernel_blocks(sch)] == [True, False]
+
+
 def test_a_block_whose_elements_are_read_many_times_is_not_inlined() -> None:
     def spread(x: te.Tensor) -> te.Tensor:
         root = topi.sqrt(x)

@@ -14,7 +14,7 @@ from tvm.sym import Analyzer
 
 from .._tvm.nodes import TensorLoad, is_choice
 from .blocks import Block, is_reduction, kernel_blocks
-from .expressions import loads_in, stride, uses
+from .expressions import is_one, loads_in, stride, uses
 
 __all__ = ["inline_cheap_blocks", "inline_rows", "inline_unless_large"]
 
@@ -81,7 +81,7 @@ def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
     calls = _calls(made.body)
     if _most_divisions(made.body) + _most_divisions(read.body, loads) > _DIVISIONS:
         return True
-    if not calls and not made.iter_vars:
+    if not calls and all(is_one(v.dom.extent) for v in made.iter_vars):
         return False  # LLVM computes what does not change in a loop before it
     if calls and calls + _calls(read.body) > _CALLS:
         return True
