@@ -95,6 +95,23 @@ def test_a_zero_point_that_becomes_none_in_uint8_is_not_subtracted() -> None:
         np.testing.assert_array_equal(run(function, "native", data).numpy(), expected)
 
 
+def test_few_units_are_products_of_integers_too() -> None:
+    unit = integer_unit(canonical_target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").primary)
+    x, data = relay.var("x", shape=(1, 6, 5, 64), dtype="uint8"), integers(1, 6, 5, 64)
+    for units, zero in ((1, 148), (4, 148), (8, 0), (16, 148)):
+        weight = integers(3, 3, 64, units).astype("int32") - zero
+        product = relay.nn.conv2d(
+            of_difference(x, 7), relay.const(weight), kernel_size=(3, 3), channels=units, data_layout="NHWC",
+            kernel_layout="HWIO", out_dtype="int32",
+        )  # fmt: skip
+        function = relay.Function([x], product)
+        found = names(optimize.IntegerProducts(unit)(infer_module(tvm.IRModule({"main": function}))))
+        assert "nn.contrib_packed_product" in found
+        windows = np.lib.stride_tricks.sliding_window_view(data.astype("int64") - 7, (3, 3), (1, 2))
+        wanted = np.einsum("nhwcij,ijco->nhwo", windows, weight.astype("int64"))
+        np.testing.assert_array_equal(run(function, "native", data).numpy(), wanted)
+
+
 def test_floats_are_taken_where_they_are_exact_and_sums_cut_where_they_are_not() -> None:
     short, long = integers(6, 64, dtype="int8"), np.full((6, 1200), -128, "int8")
     a, b = relay.var("a", shape=(relay.Any(), 64), dtype="uint8"), relay.var("b", shape=(2, 1200), dtype="uint8")

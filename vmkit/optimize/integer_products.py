@@ -186,8 +186,10 @@ def is_worth_it(packed: PackedWeight, unit: IntegerUnit, parts: int) -> bool:
     if packed.encoding.is_depthwise:
         # A column of the window is one product, of as many rows as a group has.
         return packed.product.kernel[0] > 1
-    products = prod(packed.product.kernel) * packed.product.channels * packed.product.units
-    faster = 12 if unit.has_tiles else 3 if unit.group == 4 else 1.1 if unit.registers > 16 else 1.6
+    # Those are of whole vectors as well, and are written and read as float32 before.
+    units = -(-packed.product.units // unit.lanes) * unit.lanes
+    products = prod(packed.product.kernel) * packed.product.channels * units
+    faster = 12 if unit.has_tiles else 4 if unit.group == 4 else 1.1 if unit.registers > 16 else 1.6
     return packed.products * parts <= products * faster
 
 
