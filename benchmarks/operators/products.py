@@ -90,6 +90,17 @@ case(
     label="3x3, 64 to 64",
     constants={1: integers(64, 64, 3, 3, low=-128, high=128, dtype="int8")},
 )
+for _units in (1, 4, 8, 16):
+    case(
+        "ConvInteger",
+        integers(1, 64, 56, 56, high=256, dtype="uint8"),
+        label=f"3x3, 64 to {_units}, uint8",
+        constants={
+            1: integers(_units, 64, 3, 3, high=256, dtype="uint8"),
+            2: integers(low=7, high=8, dtype="uint8"),
+            3: integers(low=148, high=149, dtype="uint8"),
+        },
+    )
 for _name in ("MaxPool", "AveragePool"):
     case(_name, floats(1, 64, 112, 112), label="3x3 by 2", kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
     case(_name, floats(1, 64, 56, 56), label="2x2 by 2", kernel_shape=[2, 2], strides=[2, 2])
