@@ -18,12 +18,13 @@ __all__ = ["NOT_FOLDED", "find", "load"]
 _OWN = "operators"  # those of ONNX itself; onnxruntime has some in its domain that ONNX never had
 _PACKAGES = (_OWN, "microsoft", "ml")
 
-# Not computed at import although the inputs are constants: what is random, what costs much, and what ONNX's reference
-# does otherwise than onnxruntime (the scale of zeros alone).
+# Not computed at import although the inputs are constants: what is random, what costs much, what ONNX's reference does
+# otherwise than onnxruntime (the scale of zeros alone), and integers of which products may be made.
 NOT_FOLDED = frozenset(
     {
-        "Bernoulli", "Conv", "ConvTranspose", "Dropout", "DynamicQuantizeLinear", "GRU", "Identity", "If", "LSTM",
-        "Loop", "Multinomial", "RNN", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Scan",
+        "Bernoulli", "Conv", "ConvTranspose", "DequantizeLinear", "Dropout", "DynamicQuantizeLinear", "GRU",
+        "Identity", "If", "LSTM", "Loop", "Multinomial", "RNN", "RandomNormal", "RandomNormalLike", "RandomUniform",
+        "RandomUniformLike", "Scan",
     }
 )  # fmt: skip
 

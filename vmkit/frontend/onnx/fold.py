@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from ...relay.ir import Constant, Dim, Expr, TensorType, Tuple, dims, is_call
-from ...relay.transform.constant_arrays import with_known_values
+from ...relay.op.constant_arrays import with_known_values
 from ...values.element_types import STORED
 from . import families
 from .arithmetic import ELEMENTWISE, exact_division, truncated_remainder, unequal

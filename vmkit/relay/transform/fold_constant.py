@@ -36,10 +36,10 @@ from ..ir import (
 )
 from ..ir.places import noted
 from ..op.attrs import Attrs
+from ..op.constant_arrays import with_known_values
 from ..op.registry import entry
 from ..op.storage import is_stored_constant, stored_constant
 from .common_subexpressions import without_common_subexpressions
-from .constant_arrays import with_known_values
 from .evaluation import Evaluate, evaluate_now
 from .known_type import with_type_of
 from .known_values import decided, is_size, without_lets

@@ -13,8 +13,8 @@ import vmkit
 from vmkit import relay
 from vmkit.relay.ir import post_order
 from vmkit.relay.op import REGISTRY, build
+from vmkit.relay.op.constant_arrays import with_known_values
 from vmkit.relay.transform import fold_constant, infer_module
-from vmkit.relay.transform.constant_arrays import with_known_values
 from vmkit.relay.transform.fold_constant import fold_constants, is_partly_folded
 from vmkit.values.host_memory import to_cpu_tensor
 

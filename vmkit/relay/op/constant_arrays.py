@@ -15,7 +15,7 @@ import numpy as np
 
 from ...values.host_memory import native_array, to_cpu_tensor
 from ..ir import Call, Constant, Op, RelayExpr, Tuple, TupleGetItem, children, post_order
-from ..op.registry import entry
+from .registry import entry
 
 __all__ = ["with_known_values"]
 
