@@ -14,7 +14,7 @@ from tvm.sym import Analyzer
 
 from .._tvm.nodes import TensorLoad, is_choice
 from .blocks import Block, is_reduction, kernel_blocks
-from .expressions import is_one, loads_in, stride, uses
+from .expressions import loads_in, stride, uses
 
 __all__ = ["inline_cheap_blocks", "inline_rows", "inline_unless_large"]
 
@@ -81,7 +81,7 @@ def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
     calls = _calls(made.body)
     if _most_divisions(made.body) + _most_divisions(read.body, loads) > _DIVISIONS:
         return True
-    if not calls and all(is_one(v.dom.extent) for v in made.iter_vars):
+    if not calls and not len(written.shape):
         return False  # LLVM computes what does not change in a loop before it
     if calls and calls + _calls(read.body) > _CALLS:
         return True
@@ -98,7 +98,9 @@ def _is_summed_once(made: s_tir.SBlock, read: s_tir.SBlock) -> bool:
     Arithmetic may be written several times over, as a difference in the sum of its squares: it is computed once.
     """
     first, *others = [load for load in loads_in(read.body) if load.source.same_as(made.writes[0].source)]
-    if others and (_calls(made.body) or not all(tvm_ffi.structural_equal(first, other) for other in others)):
+    if others and (len(read.writes) > 1 or _calls(made.body)):
+        return False  # a position beside the value: each is compared with what was stored, in its type
+    if not all(tvm_ffi.structural_equal(first, other) for other in others):
         return False
     if not _is_one_to_one(first, read):
         return False
