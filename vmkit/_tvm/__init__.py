@@ -16,7 +16,7 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .._deferred import deferred
@@ -54,7 +54,7 @@ __all__ = [
     "link_executable",
     "load_bytecode_there",
     "put_code",
-    "register_error",
+    "register_errors",
     "register_operator",
     "register_reducer",
     "retyped",
@@ -214,9 +214,12 @@ def has_global_function(name: str) -> bool:
     return tvm_ffi.get_global_func(name, allow_missing=True) is not None
 
 
-def register_error(name: str, kind: type[Exception]) -> None:
-    """Have errors of a name that cross TVM's C++ come back as a class: ``tvm_ffi.register_error``."""
-    tvm_ffi.register_error(name, kind)
+def register_errors(module: ModuleType) -> None:
+    """Have errors of a module's classes that cross TVM's C++, as in a pass, come back as these."""
+    kinds = {name: getattr(module, name) for name in module.__all__}
+    for name, kind in kinds.items():
+        if isinstance(kind, type):
+            tvm_ffi.register_error(name, kind)
 
 
 # -- schedules

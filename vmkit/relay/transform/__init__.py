@@ -13,7 +13,7 @@ from tvm.ir.instrument import PassInstrument
 from tvm.ir.transform import ModulePass, Pass, PassContext, PassInfo, PrintIR, Sequential
 
 from ... import errors
-from ..._tvm import register_error
+from ..._tvm import register_errors
 from ..analysis.infer_type import call_type, infer_expr, infer_module, inferred, typed
 from .a_normal_form import ToANormalFormExpr
 from .continuation_passing import to_cps, un_cps
@@ -62,10 +62,7 @@ __all__ = [
     "un_cps",
 ]
 
-# A Python error that crosses TVM's pass infrastructure comes back as the class registered under its name.
-for _name in errors.__all__:
-    if isinstance(getattr(errors, _name), type):
-        register_error(_name, getattr(errors, _name))
+register_errors(errors)
 
 for _module in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_module.name}")
