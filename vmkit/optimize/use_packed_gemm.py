@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Hashable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,7 +46,7 @@ def UsePackedGemm(
     """
 
     def change(function: Function) -> Function:
-        sharing: list[ConvLayer] | None = [] if shares_kernels else None
+        sharing = _Sharing(lanes, registers) if shares_kernels else None
         joined = set() if shares_kernels else _joined(function, lanes)
         return rewrite_layers(
             function,
@@ -52,6 +55,22 @@ def UsePackedGemm(
         )
 
     return per_function(change)
+
+
+class _Sharing:
+    """The layers of a function that may share kernels, of which all is known when the first call is made."""
+
+    def __init__(self, lanes: int, registers: int) -> None:
+        self._lanes, self._registers = lanes, registers
+        self.layers: list[ConvLayer] = []
+
+    def is_shared(self, layer: ConvLayer) -> bool:
+        """Say whether another layer's kernel is the same but for sizes."""
+        return self._counts[_kind(layer, self._lanes, self._registers)] > 1
+
+    @cached_property
+    def _counts(self) -> Counter[Hashable]:
+        return Counter(_kind(each, self._lanes, self._registers) for each in self.layers)
 
 
 def _joined(function: Function, lanes: int) -> set[RelayExpr]:
@@ -91,7 +110,7 @@ def _chosen(
     lanes: int,
     registers: int,
     passes: int,
-    sharing: list[ConvLayer] | None,
+    sharing: _Sharing | None,
     is_joined: bool,
 ) -> Make | None:
     """Return what makes the operator for a layer, or None where there is no such product.
@@ -107,7 +126,7 @@ def _chosen(
     if not is_plain and not _is_worth_windows(layer, lanes):
         return None
     if sharing is not None:
-        sharing.append(layer)
+        sharing.layers.append(layer)
         if layer.bias is None:
             layer.bias = np.zeros(units, "float32")  # as those that share the kernel have one
     inner = sizes["H"] * sizes["W"] * sizes["I"]
@@ -115,8 +134,7 @@ def _chosen(
 
     def make(data: Expr, added: list[Expr]) -> Expr:
         # A kernel for one layer is shorter if it knows its sizes.
-        kinds = [_kind(each, lanes, registers) for each in sharing or ()]
-        is_shared = layer.groups > 1 or kinds.count(_kind(layer, lanes, registers)) > 1
+        is_shared = layer.groups > 1 or (sharing is not None and sharing.is_shared(layer))
         # A last block that is not whole would be code of its own in each kernel, and a kernel of its own for each rest.
         block = _block(layer, lanes) if is_shared else block_of(units, lanes)
         overlaps = is_shared and units >= block
@@ -158,8 +176,7 @@ def _kind(layer: ConvLayer, lanes: int, registers: int) -> tuple[Any, ...]:
     sizes, block = layer.sizes, _block(layer, lanes)
     size, strides, dilation = (sizes["H"], sizes["W"]), _pair(*layer.strides), _pair(*layer.dilation)
     lead = tuple(d if isinstance(d, int) else None for d in layer.image(layer.conv)[:-1])
-    is_window = size != (1, 1) or any(layer.padding) or not layer.is_everywhere
-    window = PackedGemmWindow(None, None, sizes["I"], size, strides, dilation) if is_window else None
+    window = None if _is_plain(layer) else PackedGemmWindow(None, None, sizes["I"], size, strides, dilation)
     inner, pitch = math.prod(size) * sizes["I"], layer.groups * sizes["I"] if layer.groups > 1 else None
     shape = PackedGemmShape(lead, inner, sizes["O"], block, lanes, window=window, pitch=pitch)
     plan = shared_plan(shape, registers)
