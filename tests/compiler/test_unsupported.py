@@ -39,6 +39,19 @@ def test_operands_of_sizes_of_which_none_is_known_to_be_the_others() -> None:
         vmkit.compile(module(relax.op.add, *(((size,), "float32") for size in sizes)))
 
 
+@pytest.mark.parametrize("make", [lambda x, i: relax.op.index_tensor(x, [i]), lambda x, i: relax.op.gather_nd(x, i)])
+def test_positions_in_a_tensor_of_which_no_shape_is_known(make: Callable[..., relax.Expr]) -> None:
+    params = [
+        relax.Var("x", relax.TensorType(None, "float32", ndim=2)),
+        relax.Var("i", relax.TensorType((3, 1), "int64")),
+    ]
+    builder = relax.BlockBuilder()
+    with builder.function("main", params):
+        builder.emit_func_output(builder.emit(make(*params)))
+    with pytest.raises(UnsupportedOperatorError, match=r"relax\.(index_tensor|gather_nd) of .*ndim=2"):
+        vmkit.compile(builder.get())
+
+
 def test_what_llvm_has_no_code_for() -> None:
     with pytest.raises(CompileError, match="TVM cannot compile the module"):
         vmkit.compile(module(relax.op.matmul, ((3, 3), "bool"), ((3, 3), "bool")))

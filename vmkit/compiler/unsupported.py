@@ -14,6 +14,7 @@ from tvm import ir, relax
 from ..errors import UnsupportedOperatorError
 from ..relax.dispatch import CHOSEN_BY_TARGET
 from ..relax.legalization import kernels_for_the_target, kernels_of_operators
+from ..relax.positions import has_known_shapes
 from ..relax.rewrite import nested_bindings
 from ..runtime.failures import useful_line
 
@@ -30,13 +31,19 @@ def unsupported_operators_error(error: Exception, mod: tvm.IRModule | None) -> U
 
 def _problems(mod: tvm.IRModule, said: str) -> Iterator[tuple[str, str]]:
     """Yield operators of a module, with the types that one is called with, and what is wrong with that call."""
+    tried: set[tuple[str, str]] = set()
     for function in mod.functions.values():
         for binding in nested_bindings(function.body) if isinstance(function, relax.Function) else ():
             call = binding.value
-            if isinstance(call, relax.Call) and isinstance(call.op, ir.Op) and call.op.name.startswith("relax."):
-                problem = _problem(call, said)
-                if problem is not None:
-                    yield f"{call.op.name} of {', '.join(str(each.ty) for each in call.args)}", problem
+            if not (isinstance(call, relax.Call) and isinstance(call.op, ir.Op) and call.op.name.startswith("relax.")):
+                continue
+            name = f"{call.op.name} of {', '.join(str(each.ty) for each in call.args)}"
+            if (name, str(call.attrs)) in tried:
+                continue
+            tried.add((name, str(call.attrs)))
+            problem = _problem(call, said)
+            if problem is not None:
+                yield name, problem
 
 
 def _problem(call: relax.Call, said: str) -> str | None:
@@ -53,18 +60,12 @@ def _problem(call: relax.Call, said: str) -> str | None:
     except Exception as error:
         return useful_line(error)
     left = [binding.value for binding in nested_bindings(alone["main"].body)]
-    if _has_known_shapes(call.ty) or not any(isinstance(v, relax.Call) and v.op.same_as(call.op) for v in left):
+    if has_known_shapes(call.ty) or not any(isinstance(v, relax.Call) and v.op.same_as(call.op) for v in left):
         return None
     return (
         "it is computed only where the shape of its result is known when it is compiled; give dimensions that are "
         "equal the same symbol, or state the shapes of its operands by relax.match_cast"
     )
-
-
-def _has_known_shapes(ty: ir.Type) -> bool:
-    if isinstance(ty, relax.TupleType):
-        return all(map(_has_known_shapes, ty.fields))
-    return not isinstance(ty, relax.TensorType) or ty.shape is not None
 
 
 def _alone(call: relax.Call) -> tvm.IRModule:

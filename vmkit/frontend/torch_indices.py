@@ -15,7 +15,8 @@ from tvm import relax, te, tirx
 from .._dataclasses import dataclass
 from ..errors import UnsupportedOperatorError
 from ..relax.guards import ASKED
-from ..relax.positions import is_one, joined_shape
+from ..relax.positions import joined_shape
+from ..relay.ir import dims
 from ..relay.op.kernel import from_either_end
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def read_at(importer: Importing, convert: Callable[[fx.Node], object], node: fx.
             place = dict(zip(axes.first[len(given) :], at[len(common) :], strict=True))
             for axis, tensor in zip(given, positions, strict=True):
                 shared = at[len(common) - len(tensor.shape) : len(common)]
-                own = [0 if is_one(size) else i for size, i in zip(tensor.shape, shared, strict=True)]
+                own = [0 if dims.equal(size, 1) else i for size, i in zip(tensor.shape, shared, strict=True)]
                 place[axis] = from_either_end(tensor(*own), data.shape[axis])
             return data(*(place[a] for a in range(axes.rank)))
 

@@ -8,11 +8,10 @@ import tvm
 from tvm import relax, tirx
 from tvm.sym import Analyzer
 
+from ..relax.bounds import LOWER_BOUNDS, UPPER_BOUNDS
 from ..relax.rewrite import substituted, variables_in, with_functions
 
 __all__ = ["with_plain_inputs"]
-
-_LOWER, _UPPER = "tir_var_lower_bound", "tir_var_upper_bound"
 
 
 def with_plain_inputs(mod: tvm.IRModule) -> tvm.IRModule:
@@ -30,7 +29,7 @@ def with_plain_inputs(mod: tvm.IRModule) -> tvm.IRModule:
 def _plain(function: relax.Function) -> relax.Function:
     known = {size for param in function.params for size in _sizes(param) if isinstance(size, tirx.Var)}
     values: dict[tirx.Var, tirx.Expr] = {}
-    bounds = {name: dict(function.attrs[name]) for name in (_LOWER, _UPPER) if name in function.attrs}
+    bounds = {name: dict(function.attrs[name]) for name in (LOWER_BOUNDS, UPPER_BOUNDS) if name in function.attrs}
     sizes: dict[relax.Var, list[tirx.Expr]] = {}
     for param in function.params:
         for at, size in enumerate(_sizes(param)):

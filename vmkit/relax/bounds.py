@@ -15,9 +15,10 @@ from ..relay.ir import dims
 from ..relay.lower.checks import RuntimeChecks
 from .rewrite import with_functions
 
-__all__ = ["with_checked_bounds"]
+__all__ = ["LOWER_BOUNDS", "UPPER_BOUNDS", "with_checked_bounds"]
 
-_LOWER, _UPPER = "tir_var_lower_bound", "tir_var_upper_bound"
+LOWER_BOUNDS, UPPER_BOUNDS = "tir_var_lower_bound", "tir_var_upper_bound"
+"""The attributes of a function that hold the least and the largest values of its symbols, by their names."""
 
 
 def with_checked_bounds(mod: tvm.IRModule) -> tuple[tvm.IRModule, dict[str, str]]:
@@ -26,13 +27,14 @@ def with_checked_bounds(mod: tvm.IRModule) -> tuple[tvm.IRModule, dict[str, str]
     changed = {
         gvar: _checked(function, checks)
         for gvar, function in mod.functions.items()
-        if isinstance(function, relax.Function) and any(a in (function.attrs or {}) for a in (_LOWER, _UPPER))
+        if isinstance(function, relax.Function)
+        and any(a in (function.attrs or {}) for a in (LOWER_BOUNDS, UPPER_BOUNDS))
     }
     return (with_functions(mod, changed) if changed else mod), checks.messages
 
 
 def _checked(function: relax.Function, checks: RuntimeChecks) -> relax.Function:
-    lower, upper = (dict(function.attrs.get(name) or {}) for name in (_LOWER, _UPPER))
+    lower, upper = (dict(function.attrs.get(name) or {}) for name in (LOWER_BOUNDS, UPPER_BOUNDS))
     builder = relax.BlockBuilder()
     begin_block(builder)
     for symbol in _symbols(function):
@@ -46,7 +48,7 @@ def _checked(function: relax.Function, checks: RuntimeChecks) -> relax.Function:
     block = end_block(builder)
     body = relax.SeqExpr([block, *function.body.blocks], function.body.body)
     made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
-    return made.without_attr(_LOWER).without_attr(_UPPER)
+    return made.without_attr(LOWER_BOUNDS).without_attr(UPPER_BOUNDS)
 
 
 def _symbols(function: relax.Function) -> list[tirx.Var]:

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 
 from tvm import ir, relax, te, tirx, topi
 
+from ..relay.ir import dims
 from ..relay.op.kernel import as_index, chosen, from_either_end, statement_of
 from ..relay.op.scatter import write_at_positions, write_elements
 
-__all__ = ["LIMITED", "is_one", "joined_shape"]
+__all__ = ["LIMITED", "has_known_shapes", "joined_shape"]
 
 _Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 
@@ -137,12 +138,7 @@ def joined_shape(shapes: Sequence[Sequence[tirx.Expr]]) -> list[tirx.Expr]:
     """Return the shape to which shapes are broadcast that are known to fit."""
     rank = max(map(len, shapes))
     padded = [[tirx.IntImm("int64", 1)] * (rank - len(shape)) + [*shape] for shape in shapes]
-    return [next((d for d in sizes if not is_one(d)), sizes[0]) for sizes in zip(*padded, strict=True)]
-
-
-def is_one(size: tirx.Expr) -> bool:
-    """Say whether a size is known to be 1."""
-    return isinstance(size, tirx.IntImm) and int(size) == 1
+    return [next((d for d in sizes if not dims.equal(d, 1)), sizes[0]) for sizes in zip(*padded, strict=True)]
 
 
 def _written(write: Callable[..., None]) -> Callable[..., te.Tensor]:
@@ -162,11 +158,18 @@ def _known(legalize: _Legalize) -> _Legalize:
     """Return a rule that leaves tensors of unknown ranks to TVM, which says what it lacks."""
 
     def limited(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        if all(getattr(each.ty, "shape", None) is not None for each in call.args):
+        if all(has_known_shapes(each.ty) for each in call.args):
             return legalize(builder, call)
         return _by_tvm(builder, call)
 
     return limited
+
+
+def has_known_shapes(ty: ir.Type) -> bool:
+    """Say whether a type is of tensors, or tuples of them, whose shapes are known, or of anything else."""
+    if isinstance(ty, relax.TupleType):
+        return all(map(has_known_shapes, ty.fields))
+    return not isinstance(ty, relax.TensorType) or ty.shape is not None
 
 
 def _by_tvm(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -175,9 +178,9 @@ def _by_tvm(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
 
 LIMITED: dict[str, _Legalize] = {
     "relax.take": _taken,
-    "relax.index_tensor": _read,
-    "relax.index_put": _put,
-    "relax.vision.non_max_suppression": _suppressed,
+    "relax.index_tensor": _known(_read),
+    "relax.index_put": _known(_put),
+    "relax.vision.non_max_suppression": _known(_suppressed),
     "relax.gather_elements": _known(_gathered_elements),
     "relax.gather_nd": _known(_gathered_slices),
     "relax.scatter_elements": _known(_scattered_elements),
