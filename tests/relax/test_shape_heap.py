@@ -102,12 +102,20 @@ def test_computations_that_differ_in_places_are_one_function() -> None:
         machine.run(data, np.array([4, 2]), np.array([6, 1]))
 
 
-def test_a_size_divided_by_another_that_is_none_is_none() -> None:
+def test_a_size_divided_by_another_that_is_none_is_divided_by_one() -> None:
     n, m = tvm.tirx.Var("n", "int64"), tvm.tirx.Var("m", "int64")
-    params = [relax.Var(name, relax.TensorType((size,), "float32")) for name, size in (("x", n), ("y", m))]
-    builder = relax.BlockBuilder()
-    with builder.function("main", params):
-        builder.emit_func_output(builder.emit(relax.op.zeros(relax.ShapeExpr([n // m]), "float32")))
-    machine = vmkit.VirtualMachine(vmkit.compile(builder.get()), "cpu")
-    for by, wanted in ((2, 3), (0, 0)):
-        assert machine.run(np.ones(7, "float32"), np.ones(by, "float32")).shape == (wanted,)
+    sizes = relax.ShapeExpr([n // m, n % m])
+
+    def of_two_kernels(x: relax.Var) -> relax.Expr:
+        return relax.op.add(relax.op.broadcast_to(relax.op.sum(x), sizes), relax.op.ones(sizes, "float32"))
+
+    # One kernel's sizes are computed by the machine, and those of several by the function that calls them.
+    for make, level in ((lambda _: relax.op.zeros(sizes, "float32"), 2), (of_two_kernels, 2), (of_two_kernels, 0)):
+        params = [relax.Var(name, relax.TensorType((size,), "float32")) for name, size in (("x", n), ("y", m))]
+        builder = relax.BlockBuilder()
+        with builder.function("main", params):
+            builder.emit_func_output(builder.emit(make(params[0])))
+        with vmkit.PassContext(opt_level=level):
+            machine = vmkit.VirtualMachine(vmkit.compile(builder.get()), "cpu")
+        for by, wanted in ((2, (3, 1)), (0, (7, 0))):
+            assert machine.run(np.ones(7, "float32"), np.ones(by, "float32")).shape == wanted

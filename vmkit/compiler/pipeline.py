@@ -120,7 +120,7 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
     if options.runs("FuseOps", 1):
         passes += [fuse_operators(), _fuse_kernels()]
     passes += [branches_back(), views_of_reshapes(), eliminate_dead_code()]
-    if options.runs("NameSizes", 1):
+    if options.runs("NameSizes", 0):
         passes.append(name_sizes())
     if target.kind.name == "llvm" and options.runs("ShareKernels", 1) and options.opt_level < OWN_KERNELS:
         passes.append(share_kernels())

@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import TypeAlias
 
 import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
 from .._tvm.nodes import TensorLoad
-from ..relay.ir import dims
 from ..relay.op.kernel import as_index, guarded_division, inside
 from .rewrite import are_same, with_functions
 
-__all__ = ["ASKED", "divided_by_zero_is_zero", "with_guards"]
+__all__ = ["ASKED", "with_divisors", "with_guards"]
 
 ASKED = "vmkit.guarded"
 """The attribute by which a kernel that is made before asks to be guarded as well."""
 
-_Divide = Callable[[tirx.Expr, tirx.Expr], tirx.Expr]
+_Divide: TypeAlias = Callable[[tirx.Expr, tirx.Expr], tirx.Expr]
+_Division: TypeAlias = tirx.Div | tirx.Mod | tirx.FloorDiv | tirx.FloorMod
 
 _DIVISIONS: dict[type, _Divide] = {
     tirx.Div: guarded_division(tirx.truncdiv, is_remainder=False),
@@ -50,13 +51,22 @@ def with_guards(makes: tvm.transform.Pass) -> tvm.transform.Pass:
     return tvm.transform.module_pass(run, opt_level=0, name=makes.info.name)
 
 
-def divided_by_zero_is_zero(size: tirx.Expr) -> tirx.Expr:
-    """Return an integer expression of sizes in which a quotient, and a remainder, is 0 where its divisor is."""
+def with_divisors(size: tirx.Expr) -> tirx.Expr:
+    """Return an integer expression of sizes that divides by 1 where a run makes the divisor 0.
 
-    def guarded(divide: _Divide, division: tirx.Div | tirx.Mod | tirx.FloorDiv | tirx.FloorMod) -> tirx.Expr:
-        return division if dims.at_least(division.b, 1) else divide(division.a, division.b)
+    A choice around the quotient would not do: within it TVM takes the divisor for what it is, and computes both sides.
+    """
+    if isinstance(size, ir.Var | tirx.IntImm):
+        return size
 
-    return tvm_ffi.structural_map(size, [(kind, partial(guarded, divide)) for kind, divide in _DIVISIONS.items()])
+    def divided(division: _Division) -> _Division:
+        divisor = division.b
+        if isinstance(divisor, tirx.IntImm) or (isinstance(divisor, tirx.Max) and _is_positive(divisor.b)):
+            return division
+        one = tirx.const(1, str(divisor.ty.dtype))
+        return type(division)(division.a, tirx.Select(tirx.EQ(divisor, one - one), one, divisor))
+
+    return tvm_ffi.structural_map(size, (tuple(_DIVISIONS), divided))
 
 
 def _guarded(function: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -137,12 +147,10 @@ def _whole(given: _Given, region: ir.TensorRegion) -> ir.TensorRegion:
     return region if are_same(parts, before) else tirx.BufferRegion(region.source, parts)
 
 
-def _divided(
-    given: _Given, divide: _Divide, division: tirx.Div | tirx.Mod | tirx.FloorDiv | tirx.FloorMod
-) -> tirx.Expr:
+def _divided(given: _Given, divide: _Divide, division: _Division) -> tirx.Expr:
     is_whole = str(division.ty.dtype).startswith(("int", "uint"))
     return divide(division.a, division.b) if is_whole and given.decide(division.b) else division
 
 
-def _is_positive(extent: tirx.Expr) -> bool:
-    return isinstance(extent, tirx.IntImm) and int(extent) > 0
+def _is_positive(size: tirx.Expr) -> bool:
+    return isinstance(size, tirx.IntImm) and int(size) > 0

@@ -15,7 +15,7 @@ from tvm import ir, tirx
 
 from .._tvm import retyped
 from ..relay.ir.dims import structural_key
-from .guards import divided_by_zero_is_zero
+from .guards import with_divisors
 from .rewrite import substituted, variables_in
 
 __all__ = ["Computation", "SizeFunctions"]
@@ -112,7 +112,7 @@ def _function(
     buffer = tirx.decl_buffer((heap,), "int64", "H", layout=None)
     values = {symbol: tirx.BufferLoad(buffer, [place]) for symbol, place in reads.items()}
     # A run may make a size 0 by which others are divided.
-    computed = [substituted(divided_by_zero_is_zero(size), values) for size in sizes]
+    computed = [substituted(with_divisors(size), values) for size in sizes]
     stores = [tirx.BufferStore(buffer, size, [place]) for size, place in zip(computed, writes, strict=True)]
     attrs = tvm.ir.make_node("ir.DictAttrs", **{"s_tir": True, "tirx.is_host_func": True})
     body = stores[0] if len(stores) == 1 else tirx.SeqStmt(stores)

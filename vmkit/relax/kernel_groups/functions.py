@@ -15,6 +15,7 @@ from ...kernels.builder import WRITTEN_OUT
 from ...values.element_types import element_bytes
 from ...values.host_memory import ALIGNMENT
 from ...values.kernel_needs import STATE, KnownTensor, Need, needs_text
+from ..guards import with_divisors
 from ..rewrite import substituted, variables_in
 from .looks import FEW_BYTES, bytes_used
 from .own_tensors import OWN
@@ -223,7 +224,7 @@ class Operands:
         symbols = {symbol: tirx.Var(symbol.name, symbol.ty) for symbol in group.symbols}
 
         def renamed(expr: tirx.Expr) -> tirx.Expr:
-            return substituted(expr, symbols)
+            return substituted(with_divisors(expr), symbols)
 
         tensors = [_buffer(t, renamed) if group.is_checked(t) else tirx.Var("own", "handle") for t in group.tensors]
         length = tirx.Var("bytes", "int64")
