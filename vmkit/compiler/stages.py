@@ -18,12 +18,14 @@ from .._dataclasses import dataclass
 from ..errors import CompileMemoryError, ModelError
 from ..executable.build_info import BuildInfo
 from ..executable.executable import Executable
+from ..relax.agreement import with_agreed_sizes
 from ..relax.bounds import with_checked_bounds
 from ..relax.constant_transposes import with_transposed_constants
 from ..relay import transform
 from ..relay.ir import Function, places
 from ..relay.ir.lifetime import end_unused_nodes, nodes_end
 from ..relay.lower import Lowered, lower_module
+from ..relay.lower.checks import RuntimeChecks
 from ..relay.params import bind_params
 from ..relay.pass_options import FILL_SPAN
 from ..relay.signature import relax_signatures, relay_signatures
@@ -188,8 +190,10 @@ def to_relax(
         module = mod.take()
         if params:
             module = relax.transform.BindParams("main", dict(params))(module)
-        module, messages = with_checked_bounds(with_transposed_constants(module))
-        return Lowered(module, messages, {}), relax_signatures(module), byoc.Linked()
+        checks = RuntimeChecks()
+        module = with_agreed_sizes(with_transposed_constants(module), checks)
+        module = with_checked_bounds(module, checks)
+        return Lowered(module, checks.messages, {}), relax_signatures(module), byoc.Linked()
     module = optimize_relay(mod, params, target, options)
     linked = byoc.link_functions(module, target)
     tell = None if ahead is None or linked.modules else ahead.offer

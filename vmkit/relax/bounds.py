@@ -21,16 +21,15 @@ LOWER_BOUNDS, UPPER_BOUNDS = "tir_var_lower_bound", "tir_var_upper_bound"
 """The attributes of a function that hold the least and the largest values of its symbols, by their names."""
 
 
-def with_checked_bounds(mod: tvm.IRModule) -> tuple[tvm.IRModule, dict[str, str]]:
-    """Return a module whose functions check the ranges that they declare, and the messages of the checks by number."""
-    checks = RuntimeChecks()
+def with_checked_bounds(mod: tvm.IRModule, checks: RuntimeChecks) -> tvm.IRModule:
+    """Return a module whose functions check the ranges that they declare."""
     changed = {
         gvar: _checked(function, checks)
         for gvar, function in mod.functions.items()
         if isinstance(function, relax.Function)
         and any(a in (function.attrs or {}) for a in (LOWER_BOUNDS, UPPER_BOUNDS))
     }
-    return (with_functions(mod, changed) if changed else mod), checks.messages
+    return with_functions(mod, changed) if changed else mod
 
 
 def _checked(function: relax.Function, checks: RuntimeChecks) -> relax.Function:
