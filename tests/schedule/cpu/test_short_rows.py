@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
-from tvm import s_tir, te, topi
+from tvm import relax, s_tir, te, topi
 
 import vmkit
 from vmkit import relay
@@ -57,3 +57,16 @@ def test_reductions_of_short_rows_of_known_number() -> None:
     np.testing.assert_allclose(results[0], np.abs(values).sum(-1), rtol=1e-5)
     np.testing.assert_array_equal(results[1], values.argmax(-1))
     np.testing.assert_allclose(results[2], np.sqrt((values * values).mean((1, 2))), rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["argmin", "argmax"])
+def test_positions_of_extremes_in_rows_of_any_length(name: str) -> None:
+    """Of Relax's operators, whose kernels bind what they compare; what vectors leave over binds values of its own."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType([tvm.tirx.Var(d, "int64") for d in "mn"], "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(getattr(relax.op, name)(x, -1)))
+    machine = vmkit.VirtualMachine(vmkit.compile(builder.get()), "cpu")
+    for shape in ((3, 9), (2, 16), (4, 35), (1, 1), (5, 130)):
+        values = np.random.default_rng(sum(shape)).integers(-4, 5, shape).astype("float32")
+        np.testing.assert_array_equal(machine.run(values).numpy(), getattr(np, name)(values, -1))

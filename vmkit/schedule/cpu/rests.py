@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
@@ -65,7 +66,10 @@ def _with_innermost(nest: tirx.For, body: tirx.Stmt) -> tirx.For:
 
 def copied(block: s_tir.SBlock) -> s_tir.SBlock:
     """Return a block with variables of its own."""
-    fresh = {v.var: tirx.Var(v.var.name, str(v.var.ty.dtype)) for v in block.iter_vars}
+    bound: list[tirx.Bind] = []
+    tvm_ffi.structural_walk(block.body, (tirx.Bind, bound.append))
+    own = [*(v.var for v in block.iter_vars), *(each.var for each in bound)]
+    fresh = {var: tirx.Var(var.name, str(var.ty.dtype)) for var in own}
     variables = [tirx.IterVar(v.dom, fresh[v.var], v.iter_type) for v in block.iter_vars]
     regions = [replaced(list(regions), fresh) for regions in (block.reads, block.writes)]
     return s_tir.SBlock(variables, *regions, f"{block.name_hint}_rest", replaced(block.body, fresh))
