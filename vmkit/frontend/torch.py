@@ -7,11 +7,10 @@ result, so where the two differ the result is cast to that, a check when the pro
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
-from functools import partial, reduce
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import tvm
 from tvm import relax, tirx
@@ -20,11 +19,13 @@ from tvm.sym import Analyzer, ConstIntBound
 from ..errors import ModelError, UnsupportedOperatorError, VMKitError
 from ..schedule.expressions import uses
 from .packages import needed
-from .torch_indices import Importing, read_at, written_at
+from .torch_arguments import Importing
+from .torch_formulas import sizes_of
+from .torch_indices import read_at
+from .torch_operators import CONVERTERS
 from .torch_sizes import with_plain_inputs
 
 if TYPE_CHECKING:
-    import sympy
     import torch
     from torch import fx
 
@@ -67,18 +68,13 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
 
     class Importer(ExportedProgramImporter):
         def create_convert_map(self) -> dict[str, Callable[[Any], Any]]:
-            more = {name: partial(_extreme, self, reduced) for name, reduced in _EXTREMES.items()}
             own = super().create_convert_map()
-            mended = {
-                "cat.default": partial(_joined, self),
-                "index.Tensor": partial(read_at, self, own["index.Tensor"]),
-            }
-            written = {name: partial(written_at, self) for name in ("index_put.default", "index_put_.default")}
-            converters = more | own | mended | written
-            return {name: _checked(self, convert) for name, convert in converters.items()}
+            better = {name: partial(convert, self) for name, convert in CONVERTERS.items()}
+            better["index.Tensor"] = partial(read_at, self, own["index.Tensor"])
+            return {name: _checked(self, convert) for name, convert in (own | better).items()}
 
     try:
-        decomposed = program.run_decompositions()
+        decomposed = program.run_decompositions(_decompositions())
     except Exception as error:
         # PyTorch 2.13 fails for sizes such as 8 * n in a program that was loaded from a file.
         raise ModelError(
@@ -96,30 +92,12 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     return with_plain_inputs(imported)
 
 
-# What TVM's importer has no converter for, although Relax has the operator.
-_EXTREMES = {"amax.default": relax.op.max, "amin.default": relax.op.min}
+def _decompositions() -> dict[Any, Callable[..., Any]]:
+    """Return how PyTorch writes operators by simpler ones, but for those that have converters."""
+    from torch.export import default_decompositions
 
-
-def _extreme(importer: Importing, reduced: Callable[..., relax.Expr], node: fx.Node) -> relax.Expr:
-    """Return the largest or least elements along axes, by default along all of them."""
-    # The types of a graph's arguments are wider than the schema, which says a tensor, a list of integers and a flag.
-    data, *options = cast("tuple[Any, ...]", node.args)
-    axes = list(options[0]) if options and options[0] else None
-    keepdims = bool(options[1]) if len(options) > 1 else False
-    return importer.block_builder.emit(reduced(importer.env[data], axis=axes, keepdims=keepdims))
-
-
-def _joined(importer: Importing, node: fx.Node) -> relax.Expr:
-    """Return tensors along an axis; PyTorch lets vectors of no elements stand among them, as caches begin with."""
-    given, *axis = cast("tuple[Any, ...]", node.args)
-    shapes = [list(each.meta["val"].shape) for each in given]
-    is_empty = [len(shape) == 1 and isinstance(shape[0], int) and shape[0] == 0 for shape in shapes]
-    kept = [each for each, empty in zip(given, is_empty, strict=True) if not empty] or given[:1]
-    dtype = str(cast("Any", node.meta["val"]).dtype).removeprefix("torch.")
-    parts = [importer.env[each] for each in kept]
-    parts = [each if each.ty.dtype == dtype else relax.op.astype(each, dtype) for each in parts]
-    joined = relax.op.concat(parts, axis[0] if axis else node.kwargs.get("dim", 0)) if len(parts) > 1 else parts[0]
-    return importer.block_builder.emit(joined)
+    table = default_decompositions()
+    return {known: rule for known, rule in table.items() if known.__name__ not in CONVERTERS}
 
 
 def _require_known(program: torch.export.ExportedProgram, known: Mapping[str, Any]) -> None:
@@ -164,8 +142,7 @@ def _sized(importer: Importing, result: object, value: object) -> object:
     """Return a result with the sizes of what PyTorch says that it is, cast to those where Relax says other ones."""
     if not isinstance(result, relax.Expr) or not isinstance(result.ty, relax.TensorType) or not hasattr(value, "shape"):
         return result
-    symbols = {s.name: s for v in importer.env.values() for s in _symbols(v)}
-    sizes = [_dim(d, symbols) for d in value.shape]
+    sizes = sizes_of(importer, value.shape)
     shape = [d for d in sizes if d is not None]
     own = result.ty.shape
     if len(shape) < len(sizes) or (own is not None and _are_equal(list(own), shape)):
@@ -185,49 +162,9 @@ def _as_check(size: tirx.Expr, own: tirx.Expr) -> tirx.Expr:
     return tirx.Max(size, tirx.IntImm(str(size.ty.dtype), 0))
 
 
-def _symbols(value: object) -> list[tirx.Var]:
-    ty = getattr(value, "ty", None)
-    if not isinstance(ty, relax.TensorType) or ty.shape is None:
-        return []
-    return [d for d in ty.shape if isinstance(d, tvm.ir.Var)]
-
-
 def _are_equal(own: list[Any], shape: list[Any]) -> bool:
     analyzer = Analyzer()
     for size in {*shape}:
         if isinstance(size, tvm.ir.Var):
             analyzer.update(size, ConstIntBound(0, ConstIntBound.POS_INF))
     return len(own) == len(shape) and all(analyzer.can_prove_equal(a, b) for a, b in zip(own, shape, strict=True))
-
-
-def _dim(size: int | torch.SymInt, symbols: Mapping[str, tirx.Var]) -> tirx.Expr | None:
-    """Return a size of PyTorch's, an int or a formula, over Relax's symbols; None where it is of none of these."""
-    if isinstance(size, int):
-        return tirx.IntImm("int64", size)
-    return _formula(size.node.expr, symbols)
-
-
-def _formula(formula: sympy.Expr, symbols: Mapping[str, tirx.Var]) -> tirx.Expr | None:
-    """Return a formula of sympy over symbols; a size that only data tells is a new one."""
-    if formula.is_Integer:
-        return tirx.IntImm("int64", int(formula))
-    if formula.is_Symbol:
-        return symbols.get(str(formula), tirx.Var(str(formula), "int64") if str(formula).startswith("u") else None)
-    args = [_formula(a, symbols) for a in formula.args]
-    make = _OPERATIONS.get(type(formula).__name__)
-    if make is None or any(a is None for a in args):
-        return None
-    return make(*args)
-
-
-_OPERATIONS: dict[str, Callable[..., tirx.Expr]] = {
-    "Add": lambda *terms: reduce(operator.add, terms),
-    "Mul": lambda *factors: reduce(operator.mul, factors),
-    "FloorDiv": tirx.floordiv,
-    "CleanDiv": tirx.floordiv,
-    "CeilDiv": lambda a, b: tirx.floordiv(a + b - 1, b),
-    "Mod": tirx.floormod,
-    "PythonMod": tirx.floormod,
-    "Max": lambda *values: reduce(tirx.max, values),
-    "Min": lambda *values: reduce(tirx.min, values),
-}

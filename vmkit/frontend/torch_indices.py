@@ -8,7 +8,7 @@ the axes that are indexed are put first, and those of the result in their order 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from tvm import relax, te, tirx
 
@@ -18,18 +18,12 @@ from ..relax.guards import ASKED
 from ..relax.positions import joined_shape
 from ..relay.ir import dims
 from ..relay.op.kernel import from_either_end
+from .torch_arguments import Importing
 
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["Importing", "read_at", "written_at"]
-
-
-class Importing(Protocol):
-    """What converters use of TVM's importer."""
-
-    block_builder: relax.BlockBuilder
-    env: dict[fx.Node, Any]
+__all__ = ["read_at", "written_at"]
 
 
 @dataclass(frozen=True)

@@ -166,10 +166,10 @@ def _scattered_elements(call: relax.Call) -> Iterator[_Need]:
 def _put(call: relax.Call) -> Iterator[_Need]:
     data, values = _shape(call.args[0]), _shape(call.args[2])
     given = call.args[1].ty
-    positions = [[dims.canonical(d) for d in ty.shape] for ty in getattr(given, "fields", [given])]
+    positions = [list(ty.shape) for ty in getattr(given, "fields", [given])]
     common = [dims.canonical(d) for d in joined_shape(positions)]
     for each in positions:
-        yield from _stretched("the indices", each, common)
+        yield from _stretched("the indices", [dims.canonical(d) for d in each], common)
     yield from _stretched("the values", values, [*common, *data[len(positions) :]])
 
 

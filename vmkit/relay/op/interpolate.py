@@ -6,7 +6,7 @@ place on an axis, and not again for every pixel and channel.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -26,11 +26,13 @@ if TYPE_CHECKING:
 __all__ = [
     "AxisTaps",
     "Interpolation",
+    "ResizedAxis",
     "Taps",
     "cubic_weights",
     "interpolated",
     "mixed",
     "require_pixels",
+    "resampled",
     "resized",
     "resized_axis",
     "wide_type",
@@ -385,25 +387,48 @@ def resized(
     out_dtype : str
         The data type of the result; that of the data if empty.
     """
-    dtype, made = str(data.dtype), dict(zip(spatial, target, strict=True))
-    wide = wide_type(dtype)
+    made, wide = dict(zip(spatial, target, strict=True)), wide_type(str(data.dtype))
     sizes = {letter: data.shape[axes.index(letter)] for letter in spatial}
     resizings = [
         resized_axis(how, sizes[a], made[a], wide, lambda r=r: r) for a, r in zip(spatial, regions, strict=True)
     ]
+    shape = [dims.as_expr(made.get(a, d)) for a, d in zip(axes, data.shape, strict=True)]
+    return resampled(how, data, axes, dict(zip(spatial, resizings, strict=True)), shape, out_dtype)
+
+
+def resampled(
+    how: Interpolation,
+    data: te.Tensor,
+    axes: str,
+    resizings: Mapping[str, ResizedAxis],
+    shape: Sequence[tirx.Expr],
+    out_dtype: str,
+) -> te.Tensor:
+    """Return a batch of images of which each pixel mixes those that `resizings` says of the axes named there.
+
+    Parameters
+    ----------
+    how, data, axes, out_dtype
+        As for :func:`resized`.
+    resizings : mapping of str to ResizedAxis
+        The spatial axes by their letters.
+    shape : sequence of expression
+        The shape of the result.
+    """
+    dtype = str(data.dtype)
+    wide = wide_type(dtype)
 
     def element(*index: tirx.Expr) -> tirx.Expr:
         at = dict(zip(axes, index, strict=True))
 
         def read(positions: list[tirx.Expr]) -> tirx.Expr:
-            source = at | dict(zip(spatial, positions, strict=True))
+            source = at | dict(zip(resizings, positions, strict=True))
             return data(*[source[a] for a in axes])
 
-        places = [(axis, [at[a]]) for axis, a in zip(resizings, spatial, strict=True)]
+        places = [(axis, [at[letter]]) for letter, axis in resizings.items()]
         return interpolated(how, read, places, wide, out_dtype or dtype)
 
-    shape = [dims.as_expr(made.get(a, d)) for a, d in zip(axes, data.shape, strict=True)]
-    return te.compute(shape, element, name="resize")
+    return te.compute(list(shape), element, name="resize")
 
 
 def require_pixels(context: LowerContext, sizes: Sequence[Dim], targets: Sequence[Dim]) -> None:

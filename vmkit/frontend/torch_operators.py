@@ -1,0 +1,262 @@
+"""Operators of PyTorch that TVM's importer does not know, or gets wrong, over Relax's and kernels of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from tvm import relax, te, tirx
+
+from ..errors import UnsupportedOperatorError
+from ..relay.ir import dims
+from .torch_arguments import Converter, Importing, arguments_of
+from .torch_formulas import formula_of, sizes_of
+from .torch_indices import written_at
+from .torch_padding import PADDING
+from .torch_resizing import RESIZING
+from .torch_statistics import STATISTICS
+
+if TYPE_CHECKING:
+    from torch import fx
+
+__all__ = ["CONVERTERS"]
+
+
+def _dtype(node: fx.Node) -> str:
+    """Return the data type of a node's result."""
+    return str(cast("Any", node.meta["val"]).dtype).removeprefix("torch.")
+
+
+def _cast(importer: Importing, value: relax.Expr, dtype: str) -> relax.Expr:
+    is_same = str(value.ty.dtype) == dtype
+    return value if is_same else importer.block_builder.emit(relax.op.astype(value, dtype))
+
+
+def _reduced(importer: Importing, node: fx.Node, *, reduce: Callable[..., relax.Expr], wide: str = "") -> relax.Expr:
+    """Return a reduction along axes, by default along all of them, computed in `wide` if that is given."""
+    data, axes, keepdims = [*arguments_of(node), None, False][:3]
+    axes = [axes] if isinstance(axes, int) else list(axes or []) or None
+    value = _cast(importer, importer.env[data], wide or _dtype(node))
+    made = importer.block_builder.emit(reduce(value, axis=axes, keepdims=bool(keepdims)))
+    return _cast(importer, made, _dtype(node))
+
+
+def _product(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return a product along one axis."""
+    data, axis, keepdims, *_ = arguments_of(node)
+    value = _cast(importer, importer.env[data], _dtype(node))
+    return importer.block_builder.emit(relax.op.prod(value, axis=[axis], keepdims=bool(keepdims)))
+
+
+def _least(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return the least elements along an axis, and where each stands first."""
+    data, axis, keepdims = arguments_of(node)
+    emit, value = importer.block_builder.emit, importer.env[data]
+    least = emit(relax.op.min(value, axis=[axis], keepdims=keepdims))
+    return emit(relax.Tuple([least, emit(relax.op.argmin(value, axis=axis, keepdims=keepdims))]))
+
+
+def _joined(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return tensors along an axis; PyTorch lets vectors of no elements stand among them, as caches begin with."""
+    given, axis = arguments_of(node)
+    shapes = [list(each.meta["val"].shape) for each in given]
+    is_empty = [len(shape) == 1 and isinstance(shape[0], int) and shape[0] == 0 for shape in shapes]
+    kept = [each for each, empty in zip(given, is_empty, strict=True) if not empty] or given[:1]
+    parts = [_cast(importer, importer.env[each], _dtype(node)) for each in kept]
+    joined = relax.op.concat(parts, axis) if len(parts) > 1 else parts[0]
+    return importer.block_builder.emit(joined)
+
+
+def _divided(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return a quotient, rounded down or towards 0 if that is asked for."""
+    rounding = arguments_of(node)[2]
+    dtype, emit = _dtype(node), importer.block_builder.emit
+    a, b = (
+        _cast(importer, importer.env[each], dtype) if each in importer.env else relax.const(each, dtype)
+        for each in arguments_of(node)[:2]
+    )
+    if rounding == "floor":
+        return emit(relax.op.floor_divide(a, b))
+    quotient = emit(relax.op.divide(a, b))
+    return emit(relax.op.trunc(quotient)) if rounding == "trunc" and dtype.startswith("float") else quotient
+
+
+def _where_not_zero(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return the positions of elements that are not 0, one a row."""
+    value = importer.env[arguments_of(node)[0]]
+    count = sizes_of(importer, node.meta["val"].shape)[0]
+    found = importer.block_builder.emit(relax.op.nonzero(value))
+    sized = importer.block_builder.match_cast(found, relax.TensorType([value.ty.ndim, count], "int64"))
+    return importer.block_builder.emit(relax.op.permute_dims(sized, [1, 0]))
+
+
+def _scattered(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return a tensor of which elements are reduced with others where a tensor of positions says."""
+    data, axis, index, source, reduction, includes = [*arguments_of(node), "sum", True][:6]
+    emit, value, at, dtype = importer.block_builder.emit, importer.env[data], importer.env[index], _dtype(node)
+    updates = _begin_of(importer, importer.env[source], list(at.ty.shape))
+
+    def reduced(start: relax.Expr, more: relax.Expr, kind: str) -> relax.Expr:
+        if not includes:
+            fresh = emit(relax.op.full(at.ty.shape, relax.const(_neutral(kind, dtype), dtype)))
+            start = emit(relax.op.scatter_elements(start, at, fresh, axis=axis))
+        return emit(relax.op.scatter_elements(start, at, more, axis=axis, reduction=_REDUCTIONS[kind]))
+
+    if reduction != "mean":
+        return reduced(value, updates, reduction)
+    one = relax.const(1, dtype)
+    counts = reduced(emit(relax.op.full(value.ty.shape, one)), emit(relax.op.full(at.ty.shape, one)), "sum")
+    divide = relax.op.divide if dtype.startswith("float") else relax.op.floor_divide
+    return emit(divide(reduced(value, updates, "sum"), counts))
+
+
+def _neutral(reduction: str, dtype: str) -> float:
+    if reduction in ("sum", "prod"):
+        return float(reduction == "prod")
+    least, most = (tirx.min_value(dtype), tirx.max_value(dtype))
+    return (least if reduction == "amax" else most).value
+
+
+def _begin_of(importer: Importing, source: relax.Expr, shape: Sequence[tirx.Expr]) -> relax.Expr:
+    """Return the first elements of a tensor along each axis, as many as the positions that they are for."""
+    axes = [axis for axis, (d, s) in enumerate(zip(source.ty.shape, shape, strict=True)) if not dims.equal(d, s)]
+    if not axes:
+        return source
+    part = relax.op.strided_slice(source, axes, [0] * len(axes), [shape[a] for a in axes])
+    return importer.block_builder.emit(part)
+
+
+def _with_part(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return a tensor with another one in the place of what stands at one position of an axis."""
+    data, part, axis, index = arguments_of(node)
+    tensor = importer.env[data]
+    axis %= tensor.ty.ndim
+    place = formula_of(importer, index)
+    place = place if not isinstance(index, int) or index >= 0 else tensor.ty.shape[axis] + place
+
+    def kernel(x: te.Tensor, part: te.Tensor, place: tirx.Expr) -> te.Tensor:
+        def element(*at: tirx.Expr) -> tirx.Expr:
+            return tirx.Select(tirx.EQ(at[axis], place), part(*at[:axis], *at[axis + 1 :]), x(*at))
+
+        return te.compute(x.shape, element, name="select_scatter", tag="injective")
+
+    return importer.block_builder.emit_te(
+        kernel, tensor, importer.env[part], place, primfunc_name_hint="select_scatter"
+    )
+
+
+def _masked_scatter(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return a tensor with the first elements of another, in their order, where a mask is true."""
+    data, mask, source = (importer.env[each] for each in arguments_of(node))
+    emit, op = importer.block_builder.emit, relax.op
+    wide = emit(op.broadcast_to(mask, data.ty.shape))
+    seen = emit(op.cumsum(emit(op.astype(emit(op.flatten(wide)), "int64")), axis=0))
+    place = emit(op.subtract(seen, relax.const(1, "int64")))
+    found = emit(op.take(emit(op.flatten(source)), place, axis=0, mode="clip"))
+    return emit(op.where(wide, emit(op.reshape(found, data.ty.shape)), data))
+
+
+def _windows(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return the windows along an axis, each along a new last one."""
+    data, axis, width, step = arguments_of(node)
+    tensor = importer.env[data]
+    axis %= tensor.ty.ndim
+    count = sizes_of(importer, [node.meta["val"].shape[axis]])[0]
+
+    def kernel(x: te.Tensor, count: tirx.Expr) -> te.Tensor:
+        shape = [*x.shape[:axis], count, *x.shape[axis + 1 :], width]
+
+        def element(*at: tirx.Expr) -> tirx.Expr:
+            return x(*at[:axis], at[axis] * step + at[-1], *at[axis + 1 : -1])
+
+        return te.compute(shape, element, name="unfold", tag="injective")
+
+    return importer.block_builder.emit_te(kernel, tensor, count, primfunc_name_hint="unfold")
+
+
+def _sampled(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return pixels of images at places of a grid, whose two coordinates Relax has on the second axis."""
+    data, grid, method, padding, is_aligned = arguments_of(node)
+    methods, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
+    places = importer.block_builder.emit(relax.op.permute_dims(importer.env[grid], [0, 3, 1, 2]))
+    made = relax.op.image.grid_sample(
+        importer.env[data], places, methods[method], "NCHW", paddings[padding], bool(is_aligned)
+    )
+    return importer.block_builder.emit(made)
+
+
+def _distances(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return the distances of all rows of one tensor from all rows of another."""
+    first, second, order, _ = arguments_of(node)
+    order = float(order)
+    if order not in (1.0, 2.0):
+        raise UnsupportedOperatorError(f"distances of order {order} are not taken, only 1 and 2")
+
+    def kernel(a: te.Tensor, b: te.Tensor) -> te.Tensor:
+        lead, width = a.ndim - 2, te.reduce_axis((0, a.shape[-1]), "k")
+
+        def total(*at: tirx.Expr) -> tirx.Expr:
+            apart = a(*at[:lead], at[-2], width) - b(*at[:lead], at[-1], width)
+            return te.sum(apart * apart if order == 2 else tirx.abs(apart), axis=width)
+
+        return te.compute([*a.shape[:-1], b.shape[-2]], total, name="row_distances")
+
+    emit, operands = importer.block_builder.emit, [importer.env[each] for each in (first, second)]
+    sums = importer.block_builder.emit_te(kernel, *operands, primfunc_name_hint="cdist")
+    return emit(relax.op.sqrt(sums)) if order == 2 else sums
+
+
+def _repeated(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return a tensor so many times along each axis, of which there may be more in front."""
+    data, counts = arguments_of(node)
+    times = [formula_of(importer, each) for each in counts]
+
+    def kernel(x: te.Tensor, times: Sequence[tirx.Expr]) -> te.Tensor:
+        first = len(times) - x.ndim
+        shape = [t if axis < first else t * x.shape[axis - first] for axis, t in enumerate(times)]
+
+        def element(*at: tirx.Expr) -> tirx.Expr:
+            return x(*(tirx.floormod(i, tirx.max(d, 1)) for i, d in zip(at[first:], x.shape, strict=True)))
+
+        return te.compute(shape, element, name="repeat", tag="injective")
+
+    return importer.block_builder.emit_te(kernel, importer.env[data], times, primfunc_name_hint="repeat")
+
+
+def _reshaped(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return a tensor in the shape that PyTorch says."""
+    sizes = sizes_of(importer, node.meta["val"].shape)
+    if any(size is None for size in sizes):
+        raise UnsupportedOperatorError(f"a size is not known: {node.meta['val'].shape}")
+    return importer.block_builder.emit(relax.op.reshape(importer.env[arguments_of(node)[0]], relax.ShapeExpr(sizes)))
+
+
+_REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
+
+CONVERTERS: dict[str, Converter] = {
+    **PADDING,
+    **RESIZING,
+    **STATISTICS,
+    "_cdist_forward.default": _distances,
+    "amax.default": partial(_reduced, reduce=relax.op.max),
+    "amin.default": partial(_reduced, reduce=relax.op.min),
+    "any.default": partial(_reduced, reduce=relax.op.max, wide="int8"),
+    "cat.default": _joined,
+    "div.Scalar_mode": _divided,
+    "div.Tensor_mode": _divided,
+    "grid_sampler_2d.default": _sampled,
+    "index_put.default": written_at,
+    "index_put_.default": written_at,
+    "masked_scatter.default": _masked_scatter,
+    "min.dim": _least,
+    "nonzero.default": _where_not_zero,
+    "prod.dim_int": _product,
+    "repeat.default": _repeated,
+    "scatter_add.default": _scattered,
+    "scatter_reduce.two": _scattered,
+    "select_scatter.default": _with_part,
+    "unfold.default": _windows,
+    **dict.fromkeys(("_unsafe_view.default", "reshape.default", "view.default"), _reshaped),
+}
+"""The converters that are used in place of TVM's, or where it has none, by the names of PyTorch's operators."""
