@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.sym import Analyzer
@@ -44,6 +44,7 @@ __all__ = [
     "shuffled",
     "splat",
     "when",
+    "with_fields",
     "zeros",
 ]
 
@@ -53,6 +54,8 @@ Size: TypeAlias = "int | tirx.Expr"
 
 WRITTEN_OUT = "vmkit.written_out"
 """The attribute of functions of loops and statements alone, in which there are no blocks, threads or pipelines."""
+
+_FIELDS = ("iter_vars", "reads", "writes", "name_hint", "body", "init", "alloc_buffers", "match_buffers", "annotations")
 
 
 # -- functions
@@ -225,3 +228,8 @@ def shuffled(a: tirx.Expr, b: tirx.Expr, indices: Sequence[int]) -> tirx.Expr:
 def evaluate(name: str, *args: tirx.Expr) -> None:
     """Write a call of one of LLVM's intrinsics of x86 that returns nothing."""
     T.evaluate(T.call_llvm_intrin("void", f"llvm.x86.{name}", *args))
+
+
+def with_fields(block: s_tir.SBlock, **changed: Any) -> s_tir.SBlock:
+    """Return a block that is written already with some fields changed."""
+    return s_tir.SBlock(**{name: getattr(block, name) for name in _FIELDS} | changed)
