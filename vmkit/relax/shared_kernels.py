@@ -14,12 +14,15 @@ from tvm import ir, s_tir, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from .._tvm import retyped
+from ..kernels.builder import with_fields
+from ..kernels.packed_product.encodings import MARK, mark_to_share
 from ..relay.ir.dims import structural_key
 from .kernel_uses import calls_in, only_called, with_kernels
 from .views import only_reshapes
 
 __all__ = ["share_kernels"]
 
+_OF_GROUP = (2, 4)  # inputs that an instruction takes at once
 _SIZE = "int64"  # the data type of sizes, and of all that follows from them
 
 Kernels = dict[ir.GlobalVar, tirx.PrimFunc]
@@ -38,14 +41,17 @@ def share_kernels() -> tvm.transform.Pass:
 def _shared(mod: tvm.IRModule) -> tvm.IRModule:
     calls = [call for function in mod.functions.values() for call in calls_in(function)]
     families: dict[tvm_ffi.StructuralKey, dict[ir.GlobalVar, list[int]]] = {}
+    kernels: Kernels = {}
     for gvar in sorted(only_called(mod, calls), key=lambda each: each.name_hint):
         if _may_be_shared(mod[gvar]):
-            skeleton, numbers = _apart(mod[gvar])
+            kernels[gvar] = _with_mark_to_share(mod[gvar])
+            skeleton, numbers = _apart(kernels[gvar])
             families.setdefault(structural_key(skeleton), {})[gvar] = numbers
     made: Kernels = {}
     names: dict[ir.GlobalVar, ir.GlobalVar] = {}
     for family in families.values():
-        kernel = _kernel_of({gvar: mod[gvar] for gvar in family}, list(family.values())) if len(family) > 1 else None
+        alike = {gvar: kernels[gvar] for gvar in family}
+        kernel = _kernel_of(alike, list(family.values())) if len(family) > 1 else None
         if kernel is not None:
             made |= dict.fromkeys(family, kernel)
             names |= dict.fromkeys(family, retyped(ir.GlobalVar(next(iter(family)).name_hint), kernel.ty))
@@ -60,6 +66,16 @@ def _may_be_shared(kernel: tirx.PrimFunc) -> bool:
     is_known = all(isinstance(size, tirx.IntImm) for size in sizes)
     # Of a reshape its sizes tell later passes that it is one.
     return is_known and not only_reshapes(kernel)
+
+
+def _with_mark_to_share(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return a kernel whose product with a packed weight is marked without sizes, if it may be written without."""
+
+    def changed(block: s_tir.SBlock) -> s_tir.SBlock:
+        mark = mark_to_share(str(block.annotations[MARK])) if MARK in block.annotations else None
+        return block if mark is None else with_fields(block, annotations={**block.annotations, MARK: mark})
+
+    return tvm_ffi.structural_map(kernel, (s_tir.SBlock, changed))
 
 
 def _apart(kernel: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[int]]:
@@ -80,13 +96,16 @@ def _kernel_of(family: Mapping[ir.GlobalVar, tirx.PrimFunc], numbers: Sequence[S
     """Return the kernel of all in a family.
 
     None where numbers differ that are neither extents of arguments nor sums of them, or extents of what is reduced.
+    Products with packed weights have loops of their own, which are for any number of inputs in groups.
     """
+    is_product = any(MARK in block.annotations for block in _blocks(next(iter(family.values()))))
     extents = zip(*(_extents(kernel) for kernel in family.values()), strict=True)
     places = list(zip(*numbers, strict=True))
     known: Known = {values: tirx.Var("s", _SIZE) for values in dict.fromkeys(extents) if _differ(values)}
     for values in sorted(filter(_differ, dict.fromkeys(places))):
         if values not in known:
-            expr = _sum_of(values, known)
+            expr = _groups_of(values, known) if is_product else None
+            expr = _sum_of(values, known) if expr is None else expr
             if expr is None:
                 return None
             known[values] = expr
@@ -102,14 +121,15 @@ def _kernel_of(family: Mapping[ir.GlobalVar, tirx.PrimFunc], numbers: Sequence[S
 
 
 def _reduces_known(kernel: tirx.PrimFunc) -> bool:
-    """Say whether all axes that a kernel reduces are of known extent."""
-    extents: list[tirx.Expr] = []
+    """Say whether all axes that a kernel reduces, but for those of marked sums, are of known extent."""
+    axes = [axis for block in _blocks(kernel) if MARK not in block.annotations for axis in block.iter_vars]
+    return all(isinstance(a.dom.extent, tirx.IntImm) for a in axes if a.iter_type == tirx.IterVar.CommReduce)
 
-    def note(block: s_tir.SBlock) -> None:
-        extents.extend(axis.dom.extent for axis in block.iter_vars if axis.iter_type == tirx.IterVar.CommReduce)
 
-    tvm_ffi.structural_walk(kernel.body, (s_tir.SBlock, note))
-    return all(isinstance(extent, tirx.IntImm) for extent in extents)
+def _blocks(kernel: tirx.PrimFunc) -> list[s_tir.SBlock]:
+    found: list[s_tir.SBlock] = []
+    tvm_ffi.structural_walk(kernel.body, (s_tir.SBlock, found.append))
+    return found
 
 
 def _differ(values: tuple[int, ...]) -> bool:
@@ -127,6 +147,15 @@ def _sum_of(values: tuple[int, ...], known: Known) -> tirx.Expr | None:
             return expr + tirx.IntImm(_SIZE, left[0])
         if left in known:
             return expr + known[left]
+    return None
+
+
+def _groups_of(values: tuple[int, ...], known: Known) -> tirx.Expr | None:
+    """Return the groups of inputs that a number is in all kernels, if inputs are known; None if it is not that."""
+    for count in _OF_GROUP:
+        inputs = known.get(tuple(value * count for value in values))
+        if inputs is not None:
+            return tirx.truncdiv(inputs, tirx.IntImm(_SIZE, count))
     return None
 
 
