@@ -19,6 +19,8 @@ from ..relay.ir.dims import as_expr
 from ..relay.op.kernel import const as integer
 
 __all__ = [
+    "FEWEST_ELEMENTS",
+    "PARALLEL_SIZE",
     "WRITTEN_OUT",
     "Size",
     "T",
@@ -52,8 +54,13 @@ Size: TypeAlias = "int | tirx.Expr"
 """A number that is known when a kernel is written, or an integer that it computes."""
 
 
+PARALLEL_SIZE = 16_384
+"""Elements of a result, of fewer than which starting threads costs more than they save."""
+
 WRITTEN_OUT = "vmkit.written_out"
 """The attribute of functions of loops and statements alone, in which there are no blocks, threads or pipelines."""
+FEWEST_ELEMENTS = "vmkit.fewest_elements"
+"""The attribute of kernels of unknown sizes that says how many elements their results have at least."""
 
 _FIELDS = ("iter_vars", "reads", "writes", "name_hint", "body", "init", "alloc_buffers", "match_buffers", "annotations")
 

@@ -6,7 +6,8 @@ they know of sizes. Of sums and maxima those are shared that are over as many el
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from math import prod
 
 import tvm
 import tvm_ffi
@@ -14,7 +15,7 @@ from tvm import ir, s_tir, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from .._tvm import retyped
-from ..kernels.builder import with_fields
+from ..kernels.builder import FEWEST_ELEMENTS, PARALLEL_SIZE, with_fields
 from ..kernels.packed_product.encodings import MARK, mark_to_share
 from ..relay.ir.dims import structural_key
 from .kernel_uses import calls_in, only_called, with_kernels
@@ -22,6 +23,7 @@ from .views import only_reshapes
 
 __all__ = ["share_kernels"]
 
+_LONG = 64  # elements of a line, of which vectors are made whether their number is known or not
 _OF_GROUP = (2, 4)  # inputs that an instruction takes at once
 _SIZE = "int64"  # the data type of sizes, and of all that follows from them
 
@@ -30,35 +32,94 @@ Known = dict[tuple[int, ...], tirx.Expr]
 """What stands for a number, by what it is in each kernel of a family."""
 
 
-def share_kernels() -> tvm.transform.Pass:
+def share_kernels(fewest: int = 2, maps_alone: bool = False) -> tvm.transform.Pass:
     """Return the pass that makes one of kernels that are equal but for their sizes.
 
     To be run when kernels are fused and not scheduled yet.
+
+    Parameters
+    ----------
+    fewest : int
+        How many kernels become one at least.
+    maps_alone : bool
+        Whether only kernels that map elements to ones at their places, and differ in the length of lines alone, are
+        shared: those lose no time by that.
     """
-    return tvm.transform.module_pass(lambda mod, _: _shared(mod), opt_level=0, name="ShareKernels")
+
+    def run(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
+        return _shared(mod, fewest, maps_alone)
+
+    return tvm.transform.module_pass(run, opt_level=0, name="ShareKernels")
 
 
-def _shared(mod: tvm.IRModule) -> tvm.IRModule:
+def _shared(mod: tvm.IRModule, fewest: int, maps_alone: bool) -> tvm.IRModule:
+    may_be_shared = _is_map if maps_alone else _has_known_sizes
     calls = [call for function in mod.functions.values() for call in calls_in(function)]
-    families: dict[tvm_ffi.StructuralKey, dict[ir.GlobalVar, list[int]]] = {}
-    kernels: Kernels = {}
-    for gvar in sorted(only_called(mod, calls), key=lambda each: each.name_hint):
-        if _may_be_shared(mod[gvar]):
-            kernels[gvar] = _with_mark_to_share(mod[gvar])
-            skeleton, numbers = _apart(kernels[gvar])
-            families.setdefault(structural_key(skeleton), {})[gvar] = numbers
+    found = sorted(only_called(mod, calls), key=lambda each: each.name_hint) if len(calls) >= fewest else ()
+    kernels = {gvar: _with_mark_to_share(mod[gvar]) for gvar in found if may_be_shared(mod[gvar])}
+    families: dict[Hashable, dict[ir.GlobalVar, list[int]]] = {}
+    for gvar, function in kernels.items() if len(kernels) >= fewest else ():
+        skeleton, numbers = _apart(function)
+        kind = structural_key(skeleton), _all_but_lines(function) if maps_alone else ()
+        families.setdefault(kind, {})[gvar] = numbers
     made: Kernels = {}
     names: dict[ir.GlobalVar, ir.GlobalVar] = {}
     for family in families.values():
         alike = {gvar: kernels[gvar] for gvar in family}
-        kernel = _kernel_of(alike, list(family.values())) if len(family) > 1 else None
+        kernel = _kernel_of(alike, list(family.values())) if len(family) >= fewest else None
         if kernel is not None:
+            if maps_alone:
+                kernel = kernel.with_attr(FEWEST_ELEMENTS, min(map(_elements, alike.values())))
             made |= dict.fromkeys(family, kernel)
             names |= dict.fromkeys(family, retyped(ir.GlobalVar(next(iter(family)).name_hint), kernel.ty))
     return with_kernels(mod, made, names, lambda call: list(call.args[1].fields)) if made else mod
 
 
-def _may_be_shared(kernel: tirx.PrimFunc) -> bool:
+def _is_map(kernel: tirx.PrimFunc) -> bool:
+    """Say whether a kernel computes long lines of elements of ones at their places, and all sizes are known."""
+    if not _has_known_sizes(kernel) or _line(kernel) < _LONG:
+        return False
+    blocks = [block for block in _blocks(kernel) if len(block.iter_vars)]
+    return bool(blocks) and all(map(_is_elementwise, blocks))
+
+
+def _result(kernel: tirx.PrimFunc) -> list[int]:
+    return [int(size.value) for size in kernel.params[-1].ty.shape]
+
+
+def _line(kernel: tirx.PrimFunc) -> int:
+    return next(iter(reversed(_result(kernel))), 1)
+
+
+def _elements(kernel: tirx.PrimFunc) -> int:
+    return prod(_result(kernel))
+
+
+def _all_but_lines(kernel: tirx.PrimFunc) -> tuple[int | bool, ...]:
+    """Return the extents of a kernel's arguments but for the last, and whether cores share the work."""
+    outer = [int(size.value) for param in kernel.params for size in list(param.ty.shape)[:-1]]
+    return *outer, _elements(kernel) >= PARALLEL_SIZE
+
+
+def _is_elementwise(block: s_tir.SBlock) -> bool:
+    """Say whether each element is made of ones at the same places along the last axes, or of the first there."""
+    own = [axis.var for axis in block.iter_vars]
+
+    def is_there(read: tirx.BufferRegion) -> bool:
+        places = [
+            region.min
+            for region in read.region
+            if isinstance(region.extent, tirx.IntImm) and int(region.extent.value) == 1
+        ]
+        pairs = zip(reversed(places), reversed(own), strict=False)
+        return len(read.region) == len(places) <= len(own) and all(
+            p.same_as(v) or isinstance(p, tirx.IntImm) for p, v in pairs
+        )
+
+    return isinstance(block.body, tirx.BufferStore) and all(map(is_there, block.reads))
+
+
+def _has_known_sizes(kernel: tirx.PrimFunc) -> bool:
     """Say whether a kernel is of tensors of known sizes, and has no schedule yet."""
     if kernel.attrs.get("tirx.is_scheduled", False) or not all(map(is_buffer_var, kernel.params)):
         return False
