@@ -13,6 +13,7 @@ from tvm.tirx.buffer import is_buffer_var
 import vmkit
 from vmkit import relay
 from vmkit.compiler.stages import fused_kernels
+from vmkit.schedule.cpu import schedule_kernels
 
 TARGET = tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})
 SIZES = ((2, 5, 8), (1, 7, 20), (3, 4, 32))
@@ -99,3 +100,64 @@ def test_unknown_sizes_are_left_as_they_are() -> None:
     x, y = relay.var("x", shape=(n, 8)), relay.var("y", shape=(n, 9))
     function = relay.Function([x, y], relay.Tuple([relay.exp(x), relay.exp(y)]))
     assert len(kernels(function, 1)) == len(kernels(function, 1, ["ShareKernels"]))
+
+
+def many(layer: Callable[[relay.Expr], relay.Expr], count: int) -> tuple[relay.Function, list[np.ndarray]]:
+    """Return what a layer makes of so many inputs of sizes that differ, and inputs."""
+    shapes = [(1, 3, 5, 8 * i + 68) for i in range(count)]
+    inputs = [relay.var(f"x{i}", shape=shape) for i, shape in enumerate(shapes)]
+    values = [np.random.default_rng(i).standard_normal(shape).astype("float32") for i, shape in enumerate(shapes)]
+    return relay.Function(inputs, relay.Tuple([layer(x) for x in inputs])), values
+
+
+def normalised(x: relay.Expr) -> relay.Expr:
+    channels = np.arange(int(x.type_annotation.shape[-1]), dtype="float32")
+    return relay.nn.relu(relay.add(relay.multiply(x, relay.const(channels)), relay.const(1 - channels)))
+
+
+def test_by_default_many_maps_of_elements_are_one() -> None:
+    function, values = many(normalised, 6)
+    assert (len(kernels(function, 2)), len(kernels(function, 2, ["ShareKernels"]))) == (1, 6)
+    machine = vmkit.VirtualMachine(vmkit.compile(function, TARGET), "cpu")
+    for x, y in zip(values, machine.run(*values), strict=True):
+        channels = np.arange(x.shape[-1], dtype="float32")
+        np.testing.assert_allclose(y.numpy(), np.maximum(x * channels + (1 - channels), 0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        lambda x: relay.concatenate([x, relay.nn.relu(x)], axis=3),
+        lambda x: relay.transpose(x, [0, 2, 1, 3]),
+        lambda x: relay.sum(x, axis=[3]),
+        lambda x: relay.nn.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), 0.0),
+        lambda x: relay.strided_slice(x, [0, 0, 0, 4], [1, 3, 5, 68]),
+        lambda x: relay.take(x, relay.const(np.array([2, 0, 1])), axis=1, mode="clip"),
+    ],
+    ids=["joined", "turned", "summed", "padded", "sliced", "taken"],
+)
+def test_by_default_others_are_made_for_their_sizes(layer: Callable[[relay.Expr], relay.Expr]) -> None:
+    function, _ = many(layer, 6)
+    assert len(kernels(function, 2)) == len(kernels(function, 2, ["ShareKernels"])) == 6
+
+
+def test_by_default_few_maps_and_short_or_unlike_ones_are_made_for_their_sizes() -> None:
+    shapes = {
+        "few": [(3, 5, 64 + i) for i in range(5)],
+        "short": [(3, 5, 40 + i) for i in range(6)],
+        "not in lines alone": [(3 + i, 5, 64 + i) for i in range(6)],
+    }
+    for case, sizes in shapes.items():
+        inputs = [relay.var(f"x{i}", shape=size) for i, size in enumerate(sizes)]
+        function = relay.Function(inputs, relay.Tuple([relay.exp(x) for x in inputs]))
+        assert len(kernels(function, 2)) == len(sizes), case
+
+
+def test_large_maps_that_are_one_are_shared_among_cores() -> None:
+    def is_parallel(channels: int) -> list[bool]:
+        inputs = [relay.var(f"x{i}", shape=(8, 8, channels + i)) for i in range(6)]
+        module = fused_kernels(relay.Function(inputs, relay.Tuple([relay.exp(x) for x in inputs])), TARGET)
+        functions = schedule_kernels(module, TARGET).functions.values()
+        return ["T.parallel(" in each.script() for each in functions if isinstance(each, tirx.PrimFunc)]
+
+    assert (is_parallel(64), is_parallel(256)) == ([False], [True])

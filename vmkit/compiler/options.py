@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 OWN_KERNELS = 2
-"""The optimisation level from which on kernels are made for the sizes of each of their calls."""
+"""The optimisation level from which on kernels are made for the sizes of each of their calls, but for many alike."""
 
 _OPT_LEVELS = range(5)
 

@@ -71,6 +71,8 @@ __all__ = [
     "optimize_relax",
 ]
 
+_MANY = 6  # kernels of one kind, which take long to be scheduled and built each by itself
+
 
 @dataclass(frozen=True)
 class Bytecode:
@@ -122,8 +124,8 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
     passes += [branches_back(), views_of_reshapes(), eliminate_dead_code()]
     if options.runs("NameSizes", 0):
         passes.append(name_sizes())
-    if target.kind.name == "llvm" and options.runs("ShareKernels", 1) and options.opt_level < OWN_KERNELS:
-        passes.append(share_kernels())
+    if target.kind.name == "llvm" and options.runs("ShareKernels", 1):
+        passes.append(share_kernels() if options.opt_level < OWN_KERNELS else share_kernels(_MANY, maps_alone=True))
     with target:
         # A Sequential would leave out at level 0 what every program needs: lifted closures, and dead code gone.
         for each in passes:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TypeAlias, overload
+from typing import Any, TypeAlias, overload
 
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.sym import Analyzer
@@ -19,6 +19,8 @@ from ..relay.ir.dims import as_expr
 from ..relay.op.kernel import const as integer
 
 __all__ = [
+    "FEWEST_ELEMENTS",
+    "PARALLEL_SIZE",
     "WRITTEN_OUT",
     "Size",
     "T",
@@ -44,6 +46,7 @@ __all__ = [
     "shuffled",
     "splat",
     "when",
+    "with_fields",
     "zeros",
 ]
 
@@ -51,8 +54,15 @@ Size: TypeAlias = "int | tirx.Expr"
 """A number that is known when a kernel is written, or an integer that it computes."""
 
 
+PARALLEL_SIZE = 16_384
+"""Elements of a result, of fewer than which starting threads costs more than they save."""
+
 WRITTEN_OUT = "vmkit.written_out"
 """The attribute of functions of loops and statements alone, in which there are no blocks, threads or pipelines."""
+FEWEST_ELEMENTS = "vmkit.fewest_elements"
+"""The attribute of kernels of unknown sizes that says how many elements their results have at least."""
+
+_FIELDS = ("iter_vars", "reads", "writes", "name_hint", "body", "init", "alloc_buffers", "match_buffers", "annotations")
 
 
 # -- functions
@@ -225,3 +235,8 @@ def shuffled(a: tirx.Expr, b: tirx.Expr, indices: Sequence[int]) -> tirx.Expr:
 def evaluate(name: str, *args: tirx.Expr) -> None:
     """Write a call of one of LLVM's intrinsics of x86 that returns nothing."""
     T.evaluate(T.call_llvm_intrin("void", f"llvm.x86.{name}", *args))
+
+
+def with_fields(block: s_tir.SBlock, **changed: Any) -> s_tir.SBlock:
+    """Return a block that is written already with some fields changed."""
+    return s_tir.SBlock(**{name: getattr(block, name) for name in _FIELDS} | changed)

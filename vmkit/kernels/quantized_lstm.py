@@ -33,6 +33,7 @@ from .builder import (
 from .integer_matrices import NEEDS_UNIT
 from .lstm import LSTMRows, LSTMShape
 from .packed_product.integer_code import Operands, emit_vectors
+from .packed_product.shape import steps_of
 from .recurrent_code import put, set_rows, unit_of
 from .recurrent_layer import Tile
 from .recurrent_loops import Part, for_steps
@@ -175,6 +176,7 @@ class _Rows(LSTMRows):
             _GATES * lanes,
             (1, 1),
             _groups(s.hidden),
+            steps_of(_groups(s.hidden)),
             lambda _row, _column: integer(0),
         )
         emit_vectors(self._multiplier, operands, totals, part.rows)

@@ -6,7 +6,8 @@ they know of sizes. Of sums and maxima those are shared that are over as many el
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from math import prod
 
 import tvm
 import tvm_ffi
@@ -14,12 +15,16 @@ from tvm import ir, s_tir, tirx
 from tvm.tirx.buffer import is_buffer_var
 
 from .._tvm import retyped
+from ..kernels.builder import FEWEST_ELEMENTS, PARALLEL_SIZE, with_fields
+from ..kernels.packed_product.encodings import MARK, mark_to_share
 from ..relay.ir.dims import structural_key
 from .kernel_uses import calls_in, only_called, with_kernels
 from .views import only_reshapes
 
 __all__ = ["share_kernels"]
 
+_LONG = 64  # elements of a line, of which vectors are made whether their number is known or not
+_OF_GROUP = (2, 4)  # inputs that an instruction takes at once
 _SIZE = "int64"  # the data type of sizes, and of all that follows from them
 
 Kernels = dict[ir.GlobalVar, tirx.PrimFunc]
@@ -27,32 +32,94 @@ Known = dict[tuple[int, ...], tirx.Expr]
 """What stands for a number, by what it is in each kernel of a family."""
 
 
-def share_kernels() -> tvm.transform.Pass:
+def share_kernels(fewest: int = 2, maps_alone: bool = False) -> tvm.transform.Pass:
     """Return the pass that makes one of kernels that are equal but for their sizes.
 
     To be run when kernels are fused and not scheduled yet.
+
+    Parameters
+    ----------
+    fewest : int
+        How many kernels become one at least.
+    maps_alone : bool
+        Whether only kernels that map elements to ones at their places, and differ in the length of lines alone, are
+        shared: those lose no time by that.
     """
-    return tvm.transform.module_pass(lambda mod, _: _shared(mod), opt_level=0, name="ShareKernels")
+
+    def run(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
+        return _shared(mod, fewest, maps_alone)
+
+    return tvm.transform.module_pass(run, opt_level=0, name="ShareKernels")
 
 
-def _shared(mod: tvm.IRModule) -> tvm.IRModule:
+def _shared(mod: tvm.IRModule, fewest: int, maps_alone: bool) -> tvm.IRModule:
+    may_be_shared = _is_map if maps_alone else _has_known_sizes
     calls = [call for function in mod.functions.values() for call in calls_in(function)]
-    families: dict[tvm_ffi.StructuralKey, dict[ir.GlobalVar, list[int]]] = {}
-    for gvar in sorted(only_called(mod, calls), key=lambda each: each.name_hint):
-        if _may_be_shared(mod[gvar]):
-            skeleton, numbers = _apart(mod[gvar])
-            families.setdefault(structural_key(skeleton), {})[gvar] = numbers
+    found = sorted(only_called(mod, calls), key=lambda each: each.name_hint) if len(calls) >= fewest else ()
+    kernels = {gvar: _with_mark_to_share(mod[gvar]) for gvar in found if may_be_shared(mod[gvar])}
+    families: dict[Hashable, dict[ir.GlobalVar, list[int]]] = {}
+    for gvar, function in kernels.items() if len(kernels) >= fewest else ():
+        skeleton, numbers = _apart(function)
+        kind = structural_key(skeleton), _all_but_lines(function) if maps_alone else ()
+        families.setdefault(kind, {})[gvar] = numbers
     made: Kernels = {}
     names: dict[ir.GlobalVar, ir.GlobalVar] = {}
     for family in families.values():
-        kernel = _kernel_of({gvar: mod[gvar] for gvar in family}, list(family.values())) if len(family) > 1 else None
+        alike = {gvar: kernels[gvar] for gvar in family}
+        kernel = _kernel_of(alike, list(family.values())) if len(family) >= fewest else None
         if kernel is not None:
+            if maps_alone:
+                kernel = kernel.with_attr(FEWEST_ELEMENTS, min(map(_elements, alike.values())))
             made |= dict.fromkeys(family, kernel)
             names |= dict.fromkeys(family, retyped(ir.GlobalVar(next(iter(family)).name_hint), kernel.ty))
     return with_kernels(mod, made, names, lambda call: list(call.args[1].fields)) if made else mod
 
 
-def _may_be_shared(kernel: tirx.PrimFunc) -> bool:
+def _is_map(kernel: tirx.PrimFunc) -> bool:
+    """Say whether a kernel computes long lines of elements of ones at their places, and all sizes are known."""
+    if not _has_known_sizes(kernel) or _line(kernel) < _LONG:
+        return False
+    blocks = [block for block in _blocks(kernel) if len(block.iter_vars)]
+    return bool(blocks) and all(map(_is_elementwise, blocks))
+
+
+def _result(kernel: tirx.PrimFunc) -> list[int]:
+    return [int(size.value) for size in kernel.params[-1].ty.shape]
+
+
+def _line(kernel: tirx.PrimFunc) -> int:
+    return next(iter(reversed(_result(kernel))), 1)
+
+
+def _elements(kernel: tirx.PrimFunc) -> int:
+    return prod(_result(kernel))
+
+
+def _all_but_lines(kernel: tirx.PrimFunc) -> tuple[int | bool, ...]:
+    """Return the extents of a kernel's arguments but for the last, and whether cores share the work."""
+    outer = [int(size.value) for param in kernel.params for size in list(param.ty.shape)[:-1]]
+    return *outer, _elements(kernel) >= PARALLEL_SIZE
+
+
+def _is_elementwise(block: s_tir.SBlock) -> bool:
+    """Say whether each element is made of ones at the same places along the last axes, or of the first there."""
+    own = [axis.var for axis in block.iter_vars]
+
+    def is_there(read: tirx.BufferRegion) -> bool:
+        places = [
+            region.min
+            for region in read.region
+            if isinstance(region.extent, tirx.IntImm) and int(region.extent.value) == 1
+        ]
+        pairs = zip(reversed(places), reversed(own), strict=False)
+        return len(read.region) == len(places) <= len(own) and all(
+            p.same_as(v) or isinstance(p, tirx.IntImm) for p, v in pairs
+        )
+
+    return isinstance(block.body, tirx.BufferStore) and all(map(is_there, block.reads))
+
+
+def _has_known_sizes(kernel: tirx.PrimFunc) -> bool:
     """Say whether a kernel is of tensors of known sizes, and has no schedule yet."""
     if kernel.attrs.get("tirx.is_scheduled", False) or not all(map(is_buffer_var, kernel.params)):
         return False
@@ -60,6 +127,16 @@ def _may_be_shared(kernel: tirx.PrimFunc) -> bool:
     is_known = all(isinstance(size, tirx.IntImm) for size in sizes)
     # Of a reshape its sizes tell later passes that it is one.
     return is_known and not only_reshapes(kernel)
+
+
+def _with_mark_to_share(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Return a kernel whose product with a packed weight is marked without sizes, if it may be written without."""
+
+    def changed(block: s_tir.SBlock) -> s_tir.SBlock:
+        mark = mark_to_share(str(block.annotations[MARK])) if MARK in block.annotations else None
+        return block if mark is None else with_fields(block, annotations={**block.annotations, MARK: mark})
+
+    return tvm_ffi.structural_map(kernel, (s_tir.SBlock, changed))
 
 
 def _apart(kernel: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[int]]:
@@ -80,13 +157,16 @@ def _kernel_of(family: Mapping[ir.GlobalVar, tirx.PrimFunc], numbers: Sequence[S
     """Return the kernel of all in a family.
 
     None where numbers differ that are neither extents of arguments nor sums of them, or extents of what is reduced.
+    Products with packed weights have loops of their own, which are for any number of inputs in groups.
     """
+    is_product = any(MARK in block.annotations for block in _blocks(next(iter(family.values()))))
     extents = zip(*(_extents(kernel) for kernel in family.values()), strict=True)
     places = list(zip(*numbers, strict=True))
     known: Known = {values: tirx.Var("s", _SIZE) for values in dict.fromkeys(extents) if _differ(values)}
     for values in sorted(filter(_differ, dict.fromkeys(places))):
         if values not in known:
-            expr = _sum_of(values, known)
+            expr = _groups_of(values, known) if is_product else None
+            expr = _sum_of(values, known) if expr is None else expr
             if expr is None:
                 return None
             known[values] = expr
@@ -102,14 +182,15 @@ def _kernel_of(family: Mapping[ir.GlobalVar, tirx.PrimFunc], numbers: Sequence[S
 
 
 def _reduces_known(kernel: tirx.PrimFunc) -> bool:
-    """Say whether all axes that a kernel reduces are of known extent."""
-    extents: list[tirx.Expr] = []
+    """Say whether all axes that a kernel reduces, but for those of marked sums, are of known extent."""
+    axes = [axis for block in _blocks(kernel) if MARK not in block.annotations for axis in block.iter_vars]
+    return all(isinstance(a.dom.extent, tirx.IntImm) for a in axes if a.iter_type == tirx.IterVar.CommReduce)
 
-    def note(block: s_tir.SBlock) -> None:
-        extents.extend(axis.dom.extent for axis in block.iter_vars if axis.iter_type == tirx.IterVar.CommReduce)
 
-    tvm_ffi.structural_walk(kernel.body, (s_tir.SBlock, note))
-    return all(isinstance(extent, tirx.IntImm) for extent in extents)
+def _blocks(kernel: tirx.PrimFunc) -> list[s_tir.SBlock]:
+    found: list[s_tir.SBlock] = []
+    tvm_ffi.structural_walk(kernel.body, (s_tir.SBlock, found.append))
+    return found
 
 
 def _differ(values: tuple[int, ...]) -> bool:
@@ -127,6 +208,15 @@ def _sum_of(values: tuple[int, ...], known: Known) -> tirx.Expr | None:
             return expr + tirx.IntImm(_SIZE, left[0])
         if left in known:
             return expr + known[left]
+    return None
+
+
+def _groups_of(values: tuple[int, ...], known: Known) -> tirx.Expr | None:
+    """Return the groups of inputs that a number is in all kernels, if inputs are known; None if it is not that."""
+    for count in _OF_GROUP:
+        inputs = known.get(tuple(value * count for value in values))
+        if inputs is not None:
+            return tirx.truncdiv(inputs, tirx.IntImm(_SIZE, count))
     return None
 
 

@@ -17,6 +17,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from .._dataclasses import dataclass
 from .._tvm import retyped
+from ..kernels.builder import with_fields
 from ..relay.ir.dims import structural_key
 from .kernel_uses import calls_in, only_called, results_of, with_kernels
 from .rewrite import substituted, variables_in
@@ -217,8 +218,7 @@ def _with_regions(block: s_tir.SBlock) -> s_tir.SBlock:
     if symbols <= {*own, *variables_in(block.body)}:
         return block
     reads, writes, _ = s_tir.analysis.get_sblock_access_region(block, {r.source: r.source for r in regions})
-    rest = (block.alloc_buffers, block.match_buffers, block.annotations)
-    return s_tir.SBlock(block.iter_vars, reads, writes, block.name_hint, block.body, block.init, *rest)
+    return with_fields(block, reads=reads, writes=writes)
 
 
 def _put(size: tirx.Expr, name: tirx.Expr) -> Callable[[tirx.Expr], tirx.Expr]:

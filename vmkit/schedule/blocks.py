@@ -16,6 +16,7 @@ from tvm.s_tir.schedule import SBlockRV as Block
 from .._dataclasses import dataclass
 from .._tvm import register_reducer
 from .._tvm.nodes import TensorLoad
+from ..kernels.builder import with_fields
 from ..relay.op.ordering import first_largest, first_smallest
 from .expressions import known, loads_in
 
@@ -37,13 +38,9 @@ __all__ = [
     "single_reduction",
     "static_size",
     "unmarked",
-    "with_fields",
 ]
 
 _STACK = 8192  # bytes of a line that are kept on the stack
-
-# Of a block.
-_FIELDS = ("iter_vars", "reads", "writes", "name_hint", "body", "init", "alloc_buffers", "match_buffers", "annotations")
 
 
 def kernel_blocks(schedule: s_tir.Schedule) -> list[Block]:
@@ -183,11 +180,6 @@ def marked_loops(function: tirx.PrimFunc, key: str) -> dict[str, tirx.For]:
 def unmarked(loop: tirx.For, key: str) -> dict[str, Any]:
     """Return the annotations of a loop but for one, whose work is done."""
     return {k: v for k, v in loop.annotations.items() if k != key}
-
-
-def with_fields(block: s_tir.SBlock, **changed: Any) -> s_tir.SBlock:
-    """Return a block with some fields changed."""
-    return s_tir.SBlock(**{name: getattr(block, name) for name in _FIELDS} | changed)
 
 
 def loops_of_results(schedule: s_tir.Schedule, found: SingleReduction, outer: list[Loop]) -> list[Loop]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm import tirx
 
 from ...target.matrix_unit import PERMISSION
-from ..builder import T, evaluate, integer
+from ..builder import Size, T, as_expr, evaluate, integer
 
 __all__ = ["ask_permission", "clear_tiles", "configure", "dot_tiles", "load_tile", "release", "store_tile"]
 
@@ -33,9 +33,9 @@ def clear_tiles(count: int) -> None:
         evaluate("tilezero", T.int8(tile))
 
 
-def load_tile(tile: int, element: tirx.Expr, stride: int) -> None:
+def load_tile(tile: int, element: tirx.Expr, stride: Size) -> None:
     """Load a tile from an element on; its rows are so many bytes apart."""
-    evaluate("tileloadd64", T.int8(tile), T.address_of(element), integer(stride))
+    evaluate("tileloadd64", T.int8(tile), T.address_of(element), as_expr(stride))
 
 
 def store_tile(tile: int, element: tirx.Expr, stride: int) -> None:

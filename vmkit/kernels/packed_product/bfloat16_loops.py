@@ -108,6 +108,7 @@ class PartsProduct(PackedProduct[PartsPlan]):
         place: tuple[tirx.Expr, tirx.Expr, tirx.Expr, tirx.Expr],
     ) -> None:
         (parts, spare), p, tiles = buffers, plan.product, self.window.depth // DEPTH
+        channels = int(p.channels)
         image, phase, row, column = place
         at = T.Bind((((image * plan.phases + phase) * plan.input_rows + row) * plan.pitch + column) * DEPTH)
         y = (here.row + row) * p.strides[0] + phase // plan.column_phases - p.padding[0]
@@ -119,7 +120,7 @@ class PartsProduct(PackedProduct[PartsPlan]):
             def read(channel: tirx.Expr) -> tirx.Expr:
                 return self.data[index + (channel,)]  # noqa: RUF005 - Python 3.10 unpacks nothing in an index
 
-            whole, rest = divmod(p.channels, LANES)
+            whole, rest = divmod(channels, LANES)
             with loop(whole // 2) as run:
                 for half in range(2):
                     values = read(lanes(run * DEPTH + half * LANES))
@@ -132,7 +133,7 @@ class PartsProduct(PackedProduct[PartsPlan]):
                 with loop(rest) as lane:
                     T.buffer_store(spare, read(whole * LANES + lane), [lane])
                 store_parts(parts, last + whole % 2 * LANES, plan.part, spare, spare[lanes(0)])
-            if -(-p.channels // LANES) % 2:
+            if -(-channels // LANES) % 2:
                 zero_parts(parts, at + (tiles - 1) * plan.plane + LANES, 1, plan.part)
 
         inside = plan.is_inside(y, x)
@@ -184,7 +185,7 @@ class PartsProduct(PackedProduct[PartsPlan]):
 
     def pack_block(self, operands: Sequence[tirx.Buffer], block: Size) -> None:
         if self._is_cut_late:
-            cut_panel(operands[1], self.weight, block, self.window.product.channels)
+            cut_panel(operands[1], self.weight, block, int(self.window.product.channels))
 
     @property
     def _is_cut_late(self) -> bool:

@@ -48,9 +48,10 @@ class BFloat16Parts(Encoding):
     def takes_rows(self, product: ProductShape) -> bool:
         """Say whether a run is a whole row of a window: few channels would leave most of a tile empty."""
         columns = product.kernel[1]
-        return product.dilation[1] == 1 and _up(columns * product.channels) < columns * _up(product.channels)
+        channels = int(product.channels)
+        return product.dilation[1] == 1 and _up(columns * channels) < columns * _up(channels)
 
-    def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:
+    def packed_shape(self, weight: PackedWeight) -> tuple[Size, ...]:
         rows, columns = weight.runs
         return weight.blocks, rows * columns * (weight.depth // DEPTH), PARTS, 2, DEPTH // 2, TILE, 2
 

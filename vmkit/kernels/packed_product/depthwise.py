@@ -44,10 +44,14 @@ class DepthwiseGroups(IntegerGroups):
     def is_depthwise(self) -> bool:
         return True
 
+    @property
+    def shares_sizes(self) -> bool:
+        return True
+
     def takes_rows(self, product: ProductShape) -> bool:
         return False
 
-    def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:
+    def packed_shape(self, weight: PackedWeight) -> tuple[Size, ...]:
         rows, columns = weight.product.kernel
         return weight.blocks, -(-rows // self.group), columns, BLOCK, self.group
 

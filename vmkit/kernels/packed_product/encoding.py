@@ -80,6 +80,11 @@ class Encoding(ABC):
         return False
 
     @property
+    def shares_sizes(self) -> bool:
+        """Whether loops may be written for sizes that are known at run time only."""
+        return False
+
+    @property
     def is_depthwise(self) -> bool:
         """Whether an output is of the input channel of the same number alone."""
         return False
@@ -89,7 +94,7 @@ class Encoding(ABC):
         """Say whether a run is a whole row of a product's window."""
 
     @abstractmethod
-    def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:
+    def packed_shape(self, weight: PackedWeight) -> tuple[Size, ...]:
         """Return the shape of a packed weight."""
 
     @abstractmethod

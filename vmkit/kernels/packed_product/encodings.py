@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .bfloat16_parts import BFLOAT16_PARTS
 from .depthwise import DEPTHWISE
@@ -12,14 +12,19 @@ from .encoding import Encoding
 from .integers import INTEGERS
 from .pairs import PAIRS
 from .shape import ProductShape
-from .weight import PackedWeight
+from .weight import Alike, PackedWeight
 
-__all__ = ["ENCODINGS", "MARK", "weight_from_json", "weight_to_json"]
+if TYPE_CHECKING:
+    from ..builder import Size
+
+__all__ = ["ENCODINGS", "MARK", "mark_to_share", "weight_from_json", "weight_to_json"]
 
 ENCODINGS: dict[str, Encoding] = {each.name: each for each in (BFLOAT16_PARTS, *INTEGERS, *PAIRS, *DEPTHWISE)}
 """Ways of multiplying with a packed weight."""
 MARK = "vmkit.packed_product"
 """The annotation of a kernel's sum that holds its :class:`PackedWeight` as JSON."""
+
+_ALIKE, _SIZES = "alike", ("channels", "units")
 
 
 def weight_to_json(weight: PackedWeight) -> str:
@@ -27,9 +32,21 @@ def weight_to_json(weight: PackedWeight) -> str:
     return json.dumps({"encoding": weight.encoding.name, "extras": weight.extras, **asdict(weight.product)})
 
 
-def weight_from_json(text: str) -> PackedWeight:
-    """Read what :func:`weight_to_json` wrote."""
+def mark_to_share(text: str) -> str | None:
+    """Return a mark without the sizes that kernels take as arguments; None where a kernel is written for its sizes."""
+    alike = weight_from_json(text).to_share()
+    return None if alike is None else json.dumps({**json.loads(text), **dict.fromkeys(_SIZES), _ALIKE: asdict(alike)})
+
+
+def weight_from_json(text: str, channels: Size = 0, units: Size = 0) -> PackedWeight:
+    """Read what :func:`weight_to_json` wrote.
+
+    `channels` and `units` take the places of sizes that a mark is without.
+    """
     values: dict[str, Any] = json.loads(text)
+    alike = values.pop(_ALIKE, None)
+    if alike is not None:
+        values |= dict(zip(_SIZES, (channels, units), strict=True))
     encoding, extras = ENCODINGS[values.pop("encoding")], int(values.pop("extras"))
     sizes: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-    return PackedWeight(ProductShape(**sizes), encoding, extras)
+    return PackedWeight(ProductShape(**sizes), encoding, extras, None if alike is None else Alike(**alike))

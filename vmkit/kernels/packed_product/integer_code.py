@@ -24,6 +24,7 @@ from ..builder import (
 )
 from .amx import clear_tiles, dot_tiles, load_tile, store_tile
 from .shape import BLOCK, TILE
+from .sizes import divided
 
 __all__ = ["Again", "Operands", "emit_tiles", "emit_vectors", "multiply_groups", "start_sum"]
 
@@ -56,7 +57,7 @@ class Operands:
         The numbers of the data and of the packed weight, each in one axis.
     start : expression
         Where the first position's numbers are.
-    step : int
+    step : size
         How far the next position's are.
     panel : expression
         Where the weights of the block of outputs are.
@@ -64,8 +65,10 @@ class Operands:
         How many outputs it has.
     runs : tuple of int
         Rows and columns of runs.
-    groups : int
+    groups : size
         How many groups of numbers a run has.
+    steps : int
+        How many of them a sum goes over at a time; see :func:`.steps_of`.
     offset : callable
         Takes a row and a column, and returns how far from a position's place the run begins.
     again : Again or None
@@ -77,11 +80,12 @@ class Operands:
     data: tirx.Buffer
     weight: tirx.Buffer
     start: Size
-    step: int
+    step: Size
     panel: Size
     block: int
     runs: tuple[int, int]
-    groups: int
+    groups: Size
+    steps: int
     offset: Callable[[Size, Size], Size]
     again: Again | None = None
     is_ahead: bool = False
@@ -91,14 +95,13 @@ def emit_vectors(unit: IntegerUnit, o: Operands, sums: tirx.Buffer, rows: int) -
     """Write the sums of some positions, a block of outputs each, as vectors, by instructions on vectors."""
     vectors = range(o.block // unit.lanes)
     # More steps between jumps, and LLVM would add products to each other, for whose sums no registers are left.
-    steps = (1,) if unit.adds_in_vectors and unit.registers == 16 else (4, 2, 1)
-    per_step = next(n for n in steps if o.groups % n == 0)
+    per_step = 1 if unit.adds_in_vectors and unit.registers == 16 else o.steps
     chains = min(per_step, -(-_CHAINS // (rows * len(vectors))))
     totals = [[[start_sum(unit) for _ in vectors] for _ in range(rows)] for _ in range(chains)]
     with loop(o.runs[0]) as row, loop(o.runs[1]) as column:
         begin = in_register(o.start + o.offset(row, column))
         panel = in_register(o.panel + (row * o.runs[1] + column) * (o.groups * o.block * unit.group))
-        with loop(o.groups // per_step) as outer:
+        with loop(divided(o.groups, per_step)[0]) as outer:
             for inner in range(per_step):
                 group = in_register(outer * per_step + inner)
                 places = begin + group * unit.group, panel + group * (o.block * unit.group)
@@ -136,7 +139,7 @@ def emit_tiles(o: Operands, sums: tirx.Buffer, high: int) -> None:
     with loop(o.runs[0]) as row, loop(o.runs[1]) as column:
         begin = in_register(o.start + o.offset(row, column))
         panel = in_register(o.panel + (row * o.runs[1] + column) * (o.groups * BLOCK * 4))
-        with loop(o.groups // TILE) as step:
+        with loop(divided(o.groups, TILE)[0]) as step:
             for m in range(high):
                 load_tile(4 + m, o.data[begin + step * (4 * TILE) + m * TILE * o.step], o.step)
             for n in range(2):

@@ -37,7 +37,7 @@ from .integer_plan import IntegerPlan
 from .loops import Finish, Loop, PackedProduct, Place, Positions
 from .plan import Chunk
 from .shape import TILE
-from .sizes import bound, divided, even_tile, least
+from .sizes import bound, divided, even_tile, is_same, least
 
 __all__ = ["IntegerProduct"]
 
@@ -177,7 +177,8 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
             fitting = [size for size in many if size <= here.positions]
             sizes = fitting[:1] or [even_tile(here.positions, most)]
         else:
-            sizes = [*many, *(size for size in (most, *_FEWER) if size <= most)]
+            fewer = (1,) if self.is_short else _FEWER
+            sizes = [*many, most, *(size for size in fewer if size < most)]
         return sizes, in_register(_chosen(sizes, here.positions))
 
     def begin_task(self, operands: Sequence[tirx.Buffer], most: int) -> tuple[tirx.Buffer, Sequence[tirx.Buffer]]:
@@ -207,7 +208,8 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
     def keeps_sums(self, here: Chunk, sizes: list[int]) -> bool:
         # To store the sums and load them again takes a few cycles of each vector.
         w = self.window
-        is_whole = w.blocks == 1 or w.product.units % w.block == 0  # what asks for outputs does so once, not for each
+        # What asks for outputs does so once then, not for each position.
+        is_whole = is_same(w.blocks, 1) or _is_multiple(w.product.units, w.block)
         has_registers = self.unit.registers >= 32 and not (self.has_tiles or w.encoding.is_depthwise)
         return (
             not self.is_short
@@ -243,10 +245,11 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         """Write the sums of so many positions."""
         w, (data, weight, _) = self.window, operands
         panel = in_register(place.block * prod(w.shape[1:]))
-        groups = w.depth // self.unit.group
+        groups = divided(w.depth, self.unit.group)[0]
         again = self._again(plan, weight, panel) if w.extras else None
         is_ahead = self._is_fetched_ahead(plan, place.here, count)
-        o = Operands(data, weight, place.start, plan.step, panel, w.block, w.runs, groups, plan.offset, again, is_ahead)
+        numbers = place.start, plan.step, panel, w.block, w.runs, groups, w.steps
+        o = Operands(data, weight, *numbers, plan.offset, again, is_ahead)
         if self.unit.has_tiles and count >= TILE:
             emit_tiles(o, sums, count // TILE)
         else:
@@ -259,6 +262,8 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         that a window reads follow each other, and most were there for the positions of the row before. Few data stay
         in a core's own cache while they go by all blocks, and would drive weights out of the nearest one.
         """
+        if not isinstance(self.window.depth, int):
+            return False
         axes, bytes_of_position = plan.axes, self.window.depth * (4 // self.unit.group)
         sizes = (axes.images, axes.rows_of_data, axes.columns_of_data)
         is_small = all(isinstance(size, int) for size in sizes) and prod(sizes) * bytes_of_position <= _KEPT
@@ -272,10 +277,10 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         first = panel + w.groups * size
         words = in_register(first + w.extras * size)
 
-        def word(at: Size, most: int) -> tirx.Expr:
+        def word(at: Size, most: Size) -> tirx.Expr:
             # A weight is data, which may say anything.
             said = tirx.Cast("int64", reinterpreted("int32", weight[ramp(words + at * 4, 4)]))
-            return in_register(tirx.Max(tirx.Min(said, integer(most)), integer(0)))
+            return in_register(tirx.Max(tirx.Min(said, as_expr(most)), integer(0)))
 
         def group(number: tirx.Expr) -> tuple[Size, Size]:
             place, weights = word(number + 1, w.last_place), in_register(first + number * size)

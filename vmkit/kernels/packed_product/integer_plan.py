@@ -48,14 +48,14 @@ class IntegerPlan(Plan):
         number = 4 // group
         axes = Axes.of(p, data, shape, keep=bound)
         if p.is_pointwise:
-            fit: Size = max(64, _CACHE_BYTES // (w.depth * number) // 64 * 64)
+            fit: Size = most(64, divided(divided(_CACHE_BYTES, w.depth * number)[0], 64)[0] * 64)
             shared = _rows_of_cores(w, axes, fit, 1 if has_tiles else cores)
             rows = bound(most(1, at_once(axes.rows, fit))) if shared is None else shared
-            is_copied = group != 4 or w.depth != p.channels
+            is_copied = group != 4 or w.is_filled
             return cls(w, axes, 1, rows, 1, rows, is_copied, has_tiles, shared is not None)
         is_copied = group != 4 or not _is_whole(w, axes)
         pitch = bound((axes.columns - 1) * p.strides[1] + p.reach[1] + 1) if is_copied else axes.columns_of_data
-        fit = bound(most(1, divided(_CACHE_BYTES // (p.channels * p.strides[0] * number), most(1, pitch))[0]))
+        fit = bound(most(1, divided(divided(_CACHE_BYTES, p.channels * p.strides[0] * number)[0], most(1, pitch))[0]))
         shared = _rows_of_cores(w, axes, fit, 1 if has_tiles else cores)
         rows = bound(most(1, at_once(axes.rows, fit))) if shared is None else shared
         return cls(w, axes, pitch, rows, 1, bound(p.input_rows(rows)), is_copied, has_tiles, shared is not None)
@@ -75,13 +75,14 @@ class IntegerPlan(Plan):
         return self.weight.depth if self.product.is_pointwise else self.pitch * self.product.channels
 
     @property
-    def step(self) -> int:
+    def step(self) -> Size:
         return self.weight.depth if self.product.is_pointwise else self.product.strides[1] * self.product.channels
 
     @property
     def is_flat(self) -> bool:
         columns = self.axes.columns
-        by_row = not self.product.is_pointwise and not self.has_tiles and isinstance(columns, int) and columns >= _LONG
+        is_long = self.weight.alike is not None or (isinstance(columns, int) and columns >= _LONG)
+        by_row = not self.product.is_pointwise and not self.has_tiles and is_long
         return self.product.strides == (1, 1) and not by_row
 
     def offset(self, row: Size, column: Size) -> Size:
@@ -124,7 +125,7 @@ def _rows_of_cores(w: PackedWeight, axes: Axes, fit: Size, cores: int) -> int | 
     p, sizes = w.product, (axes.images, axes.rows, axes.columns, axes.rows_of_data, axes.columns_of_data, fit)
     # Layers of matrices alternate between much data and much weight, and gain nothing.
     is_matrix = p.is_pointwise and len(axes.outer) < _AXES_OF_IMAGES
-    if cores == 1 or is_matrix or not all(isinstance(size, int) for size in sizes):
+    if cores == 1 or is_matrix or w.alike is not None or not all(isinstance(size, int) for size in sizes):
         return None
     images, rows, columns, rows_of_data, columns_of_data, fit = (int(size) for size in sizes)
     numbers = images * (rows_of_data * columns_of_data * p.channels + rows * columns * p.units)
@@ -142,7 +143,7 @@ def _rows_of_cores(w: PackedWeight, axes: Axes, fit: Size, cores: int) -> int | 
 def _is_whole(w: PackedWeight, axes: Axes) -> bool:
     """Say whether all that a window reads certainly is data, and a run of it is whole groups."""
     p, read = w.product, (axes.rows, axes.columns)
-    if w.encoding.is_depthwise or p.padding != (0, 0) or w.depth != w.length:
+    if w.encoding.is_depthwise or p.padding != (0, 0) or w.is_filled:
         return False
     sizes = zip(read, (axes.rows_of_data, axes.columns_of_data), p.strides, p.reach, strict=True)
     return all(

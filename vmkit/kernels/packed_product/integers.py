@@ -16,6 +16,7 @@ from ..builder import Size
 from .encoding import Encoding
 from .integer_loops import IntegerProduct
 from .shape import BLOCK, TILE, ProductShape
+from .sizes import divided
 
 if TYPE_CHECKING:
     from .weight import PackedWeight
@@ -41,12 +42,16 @@ class IntegerGroups(Encoding):
     def block(self) -> int:
         return self.width
 
+    @property
+    def shares_sizes(self) -> bool:
+        return self.depth == self.group and not self.has_extras
+
     def takes_rows(self, product: ProductShape) -> bool:
         return product.dilation[1] == 1
 
-    def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:
+    def packed_shape(self, weight: PackedWeight) -> tuple[Size, ...]:
         rows, columns = weight.runs
-        return weight.blocks, rows * columns, weight.depth // self.group, self.block, self.group
+        return weight.blocks, rows * columns, divided(weight.depth, self.group)[0], self.block, self.group
 
     def arranged(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         blocks, runs, groups, block, group = weight.shape

@@ -261,7 +261,7 @@ class PackedProduct(ABC, Generic[P]):
     ) -> None:
         """Have a position's row of sums finished."""
         positions, units, blocks = place.positions, self.window.product.units, self.window.blocks
-        width = self.window.block
+        width, rest = self.window.block, self.window.rest
         at = self.once(positions.wanted + row)
         of_sums = row if positions.wanted is positions.begin else at - positions.begin
         index, inside = plan.position(place.here, group, at)
@@ -275,12 +275,12 @@ class PackedProduct(ABC, Generic[P]):
 
                 with when(first + TILE <= units):
                     finish_part(TILE)
-                if units % TILE:
+                if rest:
                     with when(tirx.all(first < units, first + TILE > units)):
-                        finish_part(units % TILE)
+                        finish_part(rest)
 
         def outputs() -> None:
-            if self.is_short and width > TILE:
+            if not isinstance(units, int) or (self.is_short and width > TILE):
                 in_a_loop()
                 return
             for half in range(width // TILE):

@@ -25,6 +25,7 @@ from .shape import BLOCK, TILE
 from .sizes import divided
 
 if TYPE_CHECKING:
+    from ..builder import Size
     from .weight import PackedWeight
 
 __all__ = ["PAIRS", "IntegerPairs", "pairs_of"]
@@ -47,7 +48,7 @@ class IntegerPairs(IntegerGroups):
     def has_extras(self) -> bool:
         return True
 
-    def packed_shape(self, weight: PackedWeight) -> tuple[int, ...]:
+    def packed_shape(self, weight: PackedWeight) -> tuple[Size, ...]:
         return weight.blocks, (weight.groups + weight.extras) * self.block + weight.words, _GROUP
 
     def extras_of(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> int:

@@ -114,7 +114,7 @@ class Plan(ABC):
 
     @property
     @abstractmethod
-    def step(self) -> int:
+    def step(self) -> Size:
         """How many numbers lie between two output positions."""
 
     @abstractmethod

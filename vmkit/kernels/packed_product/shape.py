@@ -7,12 +7,19 @@ from collections.abc import Sequence
 from ..._dataclasses import dataclass
 from ..builder import Size
 
-__all__ = ["BLOCK", "TILE", "ProductShape"]
+__all__ = ["BLOCK", "TILE", "ProductShape", "steps_of"]
 
 BLOCK = 32
 """How many outputs are computed at once where an encoding says nothing else: two tiles."""
 TILE = 16
 """How many positions, or outputs, an AMX tile has."""
+
+_STEPS = (4, 2, 1)  # of a sum that are written one after the other
+
+
+def steps_of(groups: int) -> int:
+    """Return how many groups of inputs a sum goes over at a time: 1, 2 or 4, of which they are a multiple."""
+    return next(n for n in _STEPS if groups % n == 0)
 
 
 @dataclass(frozen=True)
@@ -21,14 +28,14 @@ class ProductShape:
 
     Attributes
     ----------
-    channels, units : int
-        How many inputs and outputs there are at each position.
+    channels, units : size
+        How many inputs and outputs there are at each position: expressions in kernels that sizes share.
     kernel, strides, dilation, padding : tuple of int
         Rows and columns of the window; the padding is that before the data. A dense layer has a window of one.
     """
 
-    channels: int
-    units: int
+    channels: Size
+    units: Size
     kernel: tuple[int, int] = (1, 1)
     strides: tuple[int, int] = (1, 1)
     dilation: tuple[int, int] = (1, 1)

@@ -7,13 +7,30 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._dataclasses import dataclass
-from .shape import ProductShape
+from .shape import TILE, ProductShape, steps_of
+from .sizes import ceildiv, divided
 
 if TYPE_CHECKING:
     from ..builder import Size
     from .encoding import Encoding
 
-__all__ = ["PackedWeight"]
+__all__ = ["Alike", "PackedWeight"]
+
+
+@dataclass(frozen=True)
+class Alike:
+    """What weights have in common that share a kernel, which takes their sizes as arguments.
+
+    Attributes
+    ----------
+    steps : int
+        How many groups of a run a sum goes over at a time; see :func:`.steps_of`.
+    rest : int
+        Outputs beyond whole tiles of them.
+    """
+
+    steps: int
+    rest: int
 
 
 @dataclass(frozen=True)
@@ -31,11 +48,44 @@ class PackedWeight:
         How.
     extras : int
         How many groups of inputs a block has at most that are there twice: see :mod:`.pairs`.
+    alike : Alike or None
+        What is known of sizes that are expressions; runs of such are whole groups. None where all sizes are known.
     """
 
     product: ProductShape
     encoding: Encoding
     extras: int = 0
+    alike: Alike | None = None
+
+    def to_share(self) -> Alike | None:
+        """Return what kernels know of the weights that share them with this one; None where it has one of its own."""
+        depth, units = self.encoding.depth, self.product.units
+        if not self.encoding.shares_sizes or self.extras or self.is_filled or not isinstance(units, int):
+            return None
+        return Alike(steps_of(self.depth // depth), units % TILE)
+
+    @property
+    def rest(self) -> int:
+        """How many outputs there are beyond whole tiles of them."""
+        units = self.product.units
+        if isinstance(units, int):
+            return units % TILE
+        assert self.alike is not None
+        return self.alike.rest
+
+    @property
+    def steps(self) -> int:
+        """How many groups of a run a sum goes over at a time; see :func:`.steps_of`."""
+        groups = self.depth // self.encoding.depth
+        if isinstance(groups, int):
+            return steps_of(groups)
+        assert self.alike is not None
+        return self.alike.steps
+
+    @property
+    def is_filled(self) -> bool:
+        """Whether runs have more than the inputs in them."""
+        return isinstance(self.length, int) and self.depth != self.length
 
     @property
     def block(self) -> int:
@@ -43,9 +93,9 @@ class PackedWeight:
         return self.encoding.block
 
     @property
-    def blocks(self) -> int:
+    def blocks(self) -> Size:
         """How many blocks of outputs there are, the last one filled up with zeros."""
-        return -(-self.product.units // self.block)
+        return ceildiv(self.product.units, self.block)
 
     @property
     def takes_rows(self) -> bool:
@@ -59,41 +109,41 @@ class PackedWeight:
         return rows, 1 if self.takes_rows else columns
 
     @property
-    def length(self) -> int:
+    def length(self) -> Size:
         """How many inputs a run has."""
         if self.encoding.is_depthwise:
             return 1
         return self.product.channels * (self.product.kernel[1] if self.takes_rows else 1)
 
     @property
-    def depth(self) -> int:
+    def depth(self) -> Size:
         """How many inputs a run has, with what fills it up."""
-        return _filled(self.length, self.encoding.depth)
+        return _filled(self.length, self.encoding.depth) if isinstance(self.length, int) else self.length
 
     @property
-    def groups(self) -> int:
+    def groups(self) -> Size:
         """How many groups of inputs, as many as an encoding's depth, all runs have."""
         rows, columns = self.runs
-        return rows * columns * self.depth // self.encoding.depth
+        return divided(self.depth * (rows * columns), self.encoding.depth)[0]
 
     @property
-    def last_place(self) -> int:
+    def last_place(self) -> Size:
         """Where the last group begins among the inputs of all runs."""
         return (self.groups - 1) * self.encoding.depth
 
     @property
     def words(self) -> int:
         """How many int32 a block has that say which groups are there twice, filled up to a vector."""
-        return _filled(self.extras + 1, 8) if self.extras else 0
+        return -(-(self.extras + 1) // 8) * 8 if self.extras else 0
 
     @property
-    def products(self) -> int:
+    def products(self) -> Size:
         """How many products an output position has, those with what is filled up among them."""
         rows, columns = self.runs
         return rows * columns * self.depth * _filled(self.product.units, self.encoding.width)
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[Size, ...]:
         """The packed weight's shape."""
         return self.encoding.packed_shape(self)
 
@@ -119,5 +169,5 @@ class PackedWeight:
         return whole
 
 
-def _filled(size: int, multiple: int) -> int:
-    return -(-size // multiple) * multiple
+def _filled(size: Size, multiple: int) -> Size:
+    return ceildiv(size, multiple) * multiple

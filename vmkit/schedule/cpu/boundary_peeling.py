@@ -17,7 +17,8 @@ from tvm.sym import Analyzer
 
 from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad, is_choice
-from ..blocks import Loop, SingleReduction, computed_once, unmarked, with_fields
+from ...kernels.builder import with_fields
+from ..blocks import Loop, SingleReduction, computed_once, unmarked
 from ..expressions import conjuncts, is_one, replaced, stride, uses
 
 __all__ = ["Boundaries", "adds_nothing", "boundaries_of", "copied", "mark_boundaries", "with_peeled_boundaries"]

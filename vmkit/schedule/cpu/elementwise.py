@@ -10,6 +10,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
+from ...kernels.builder import FEWEST_ELEMENTS, PARALLEL_SIZE
 from ...target.processor import processor_of
 from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size
 from ..expressions import known, uses
@@ -18,8 +19,6 @@ from .short_lines import mark_short_line
 
 __all__ = ["PARALLEL_SIZE", "RULE", "Decisions", "schedule_spatial", "sharing"]
 
-# Below this many elements, starting threads costs more than they save.
-PARALLEL_SIZE = 16_384
 _ENOUGH = 1024  # iterations of an innermost loop that make it long
 _MOST = 4096  # iterations above which it is cut into parts, which may be shared
 _VECTOR = 16  # elements of the widest vectors
@@ -43,7 +42,9 @@ class Decisions:
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions:
     """Return the default decisions; there are some for every kernel."""
-    return Decisions(PARALLEL_SIZE)
+    # Of a kernel for several sizes not all are known, but each of them may be known to be large.
+    fewest = int(sch.mod["main"].attrs.get(FEWEST_ELEMENTS, 0))
+    return Decisions(1 if fewest >= PARALLEL_SIZE else PARALLEL_SIZE)
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:

@@ -14,7 +14,8 @@ from tvm import s_tir, tirx
 
 from ..._tvm import unchecked_schedule
 from ..._tvm.nodes import TensorLoad, is_choice
-from ..blocks import Block, extent, is_reduction, kernel_blocks, with_fields
+from ...kernels.builder import with_fields
+from ..blocks import Block, extent, is_reduction, kernel_blocks
 from ..expressions import known, loads_in, uses
 
 __all__ = ["flattened", "flattened_rows", "flattened_steps"]

@@ -19,6 +19,7 @@ from ...kernels.packed_product.bfloat16_parts import BFLOAT16_PARTS
 from ...kernels.packed_product.encodings import MARK, weight_from_json
 from ...kernels.packed_product.loops import Finish, PackedProduct, Row
 from ...kernels.packed_product.shape import BLOCK, ProductShape
+from ...kernels.packed_product.sizes import known
 from ...kernels.packed_product.weight import PackedWeight
 from ..expressions import loads_in
 from ..inlining import inline_rows
@@ -42,8 +43,10 @@ def with_packed_product(function: tirx.PrimFunc, target: Target, is_short: bool 
     function = schedule.mod["main"]
     blocks = [block_of(nest) for nest in nests_of(function)]
     at = next(i for i, block in enumerate(blocks) if MARK in block.annotations)
-    weight = weight_from_json(str(blocks[at].annotations[MARK]))
     operands, result = [region.source for region in blocks[at].reads], blocks[at].writes[0].source
+    data = next(buffer for buffer in operands if len(buffer.shape))
+    channels, units = known(data.shape[-1]), known(result.shape[-1])
+    weight = weight_from_json(str(blocks[at].annotations[MARK]), channels, units)
     loops = weight.encoding.loops(weight, operands, list(result.shape), target)
     if loops is not None and is_short:
         loops = loops.short()

@@ -20,7 +20,8 @@ from tvm import s_tir, tirx
 
 from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
-from ..blocks import computed_once, with_fields
+from ...kernels.builder import with_fields
+from ..blocks import computed_once
 from ..expressions import known, replaced
 from .tile_index import TileIndex, tile_index, variables_of
 

@@ -9,7 +9,7 @@ from tvm import s_tir, tirx
 from tvm_ffi import Object
 
 from ..._tvm.nodes import TensorLoad
-from ..blocks import with_fields
+from ...kernels.builder import with_fields
 from ..expressions import loads_in, replaced
 
 __all__ = ["block_of", "is_chain", "is_in", "nests_of", "value_of", "with_nests"]

@@ -12,8 +12,8 @@ import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 
+from ...kernels.builder import with_fields
 from ...kernels.vector_math import doubles
-from ..blocks import with_fields
 from ..expressions import replaced
 from .boundary_peeling import copied
 

@@ -20,7 +20,7 @@ from tvm.ir import Range
 from tvm.target import Target
 
 from ..._tvm.nodes import TensorLoad
-from ..blocks import with_fields
+from ...kernels.builder import with_fields
 from ..expressions import replaced, uses
 
 __all__ = ["launch_loops"]
