@@ -78,7 +78,7 @@ def _places(random: np.random.Generator) -> np.ndarray:
 
 
 case("MaxUnpool", floats(1, 64, 28, 28), _places, label="2x2 by 2", kernel_shape=[2, 2], strides=[2, 2], free=())
-for _kernel, _stride in ((3, 1), (2, 2)):
+for _kernel, _stride in ((3, 1), (2, 2), (4, 2), (7, 7)):
     _across = (28 - _kernel) // _stride + 1
     case(
         "Col2Im",

@@ -22,7 +22,9 @@ for _rows, _inner, _columns in ((1, 256, 50257), (8, 120, 6625)):
     _label = f"of a vocabulary, {_rows}x{_inner}x{_columns}"
     case("MatMul", floats(_rows, _inner), label=_label, constants={1: floats(_inner, _columns)})
 # Units that no vector divides.
-for _rows, _inner, _columns in ((1, 256, 300), (8, 256, 100), (64, 256, 100), (128, 256, 300), (10000, 20, 100)):
+for _rows, _inner, _columns in (
+    *((1, 256, 300), (8, 256, 100), (64, 256, 100), (128, 256, 300), (10000, 20, 100), (4000, 32, 300)),
+):
     _units = {1: floats(_inner, _columns)}
     case("MatMul", floats(_rows, _inner), label=f"{_rows}x{_inner}x{_columns}", constants=_units)
 for _rows, _inner, _columns in ((1, 768, 768), (8, 512, 512), (128, 256, 128), (65, 63, 33)):
@@ -90,7 +92,7 @@ case(
     label="3x3, 64 to 64",
     constants={1: integers(64, 64, 3, 3, low=-128, high=128, dtype="int8")},
 )
-for _units in (1, 4, 8, 16):
+for _units in (1, 4, 8, 16, 64):
     case(
         "ConvInteger",
         integers(1, 64, 56, 56, high=256, dtype="uint8"),

@@ -65,6 +65,9 @@ for _name in ("ReduceSum", "ReduceMax"):
     case(_name, floats(8, 64, 56, 56), label="channels of 8x64x56x56", constants=_axes(1))
     case(_name, floats(8, 28, 28, 64), label="pixels of 8x28x28x64", constants=_axes(1, 2))
     case(_name, integers(512, 512, dtype="int32"), label="int32 columns", constants=_axes(0))
+for _name in ("Softmax", "LogSoftmax"):
+    for _columns in (9, 20, 33):
+        case(_name, floats(2, 1000, _columns), label=f"axis 1 of 2x1000x{_columns}", axis=1)
 for _axis in (0, 1, 2):
     case("ArgMax", floats(32, 64, 100), label=f"axis {_axis} of 32x64x100", axis=_axis)
 case("CumSum", floats(32, 64, 100), label="axis 1 of 32x64x100", constants={1: lambda _: np.int64(1)})

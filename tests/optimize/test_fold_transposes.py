@@ -103,3 +103,25 @@ def test_a_shape_in_blocks_is_that_of_the_copy() -> None:
     x = relay.var("x", shape=(1, 8, n, 6))
     mod = folded([x], relay.shape_of(relay.layout_transform(x, "NCHW", "NCHW4c"), "int64"))
     assert operators(mod) == ["layout_transform", "shape_of"]
+
+
+def test_a_pool_between_transposes_is_one_over_the_last_axis() -> None:
+    first, last = [0, 3, 1, 2], [0, 2, 3, 1]
+    x = relay.var("x", shape=(n, 7, n, 20), dtype="uint8")
+    pool = nn.max_pool2d(swapped(x, *first), pool_size=(3, 2), strides=(2, 1), padding=(1, 0, 0, 1), ceil_mode=True)
+    made = folded([x], swapped(pool, *last))
+    assert operators(made) == ["nn.max_pool2d"] and made["main"].body.attrs.layout == "NHWC"
+    data = np.random.default_rng(0).integers(0, 256, (2, 7, 9, 20)).astype("uint8")
+    found, before = (
+        vmkit.VirtualMachine(vmkit.compile(function, "native")).run(data).numpy()
+        for function in (relay.Function([x], swapped(pool, *last)), relay.Function([x], pool))
+    )
+    np.testing.assert_array_equal(found, before.transpose(last))
+    # Few channels, other orders, and what is read in the first order, too, stay.
+    few = relay.var("x", shape=(2, 7, 8, 8))
+    for variable, body in (
+        (few, swapped(nn.avg_pool2d(swapped(few, *first), pool_size=(3, 3)), *last)),
+        (x, swapped(nn.max_pool2d(swapped(x, *first), pool_size=(3, 3)), 0, 3, 2, 1)),
+        (x, relay.Tuple([pool, swapped(pool, *last)])),
+    ):
+        assert operators(folded([variable], body)).count("transpose") == 2

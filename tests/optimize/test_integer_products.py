@@ -10,7 +10,7 @@ import tvm
 import vmkit
 from vmkit import optimize, relay
 from vmkit.optimize.float_products import EXACT
-from vmkit.relay.ir import post_order
+from vmkit.relay.ir import is_call, post_order
 from vmkit.relay.transform import infer_module
 from vmkit.target import canonical_target
 from vmkit.target.integer_unit import integer_unit
@@ -110,6 +110,32 @@ def test_few_units_are_products_of_integers_too() -> None:
         windows = np.lib.stride_tricks.sliding_window_view(data.astype("int64") - 7, (3, 3), (1, 2))
         wanted = np.einsum("nhwcij,ijco->nhwo", windows, weight.astype("int64"))
         np.testing.assert_array_equal(run(function, "native", data).numpy(), wanted)
+
+
+def test_weights_of_more_than_int8_are_multiplied_once_and_the_data_summed() -> None:
+    unit = integer_unit(canonical_target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").primary)
+    x = relay.var("x", shape=(relay.Any(), 64), dtype="uint8")
+    # One more output has room, or is a product of its own; numbers too far from each other are two products.
+    for units, low, high, shapes in (
+        (5, -148, 107, [(1, 1, 16, 16, 4)]),
+        (16, -148, 107, [(1, 1, 16, 16, 4)] * 2),
+        (24, 0, 255, [(1, 1, 16, 32, 4)]),
+        (64, 0, 255, [(2, 1, 16, 32, 4), (1, 1, 16, 16, 4)]),
+        (5, -255, 255, [(1, 1, 16, 16, 4)] * 3),
+    ):
+        weight = np.random.default_rng(units).integers(low, high + 1, (units, 64)).astype("int32")
+        weight[0, :2] = low, high
+        function = relay.Function([x], relay.nn.dense(of_difference(x, 7), relay.const(weight), out_dtype="int32"))
+        module = optimize.IntegerProducts(unit)(infer_module(tvm.IRModule({"main": function})))
+        products = [node for node in post_order(module["main"]) if is_call(node, "nn.contrib_packed_product")]
+        assert [tuple(node.args[1].data.shape) for node in products] == shapes
+        for target in ("native", "llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v3"):
+            machine = vmkit.VirtualMachine(vmkit.compile(function, target=target))
+            for rows in (0, 1, 13, 64):
+                data = integers(rows, 64)
+                data[:1], data[1:2] = 255, 0
+                wanted = (data.astype("int64") - 7) @ weight.T.astype("int64")
+                np.testing.assert_array_equal(machine.run(data).numpy(), wanted)
 
 
 def test_floats_are_taken_where_they_are_exact_and_sums_cut_where_they_are_not() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import s_tir
 
 import vmkit
@@ -20,7 +21,7 @@ from vmkit.relay.ir.visit import post_order
 from vmkit.relay.lower import lower_module
 from vmkit.relay.transform import FoldConstant, InferType
 from vmkit.relay.transform.evaluation import evaluate_now
-from vmkit.schedule.cpu import dot, filled
+from vmkit.schedule.cpu import dot, filled, schedule_kernels
 from vmkit.target import canonical_target
 from vmkit.values.halves import HALVES
 
@@ -93,6 +94,36 @@ def test_the_rule_for_filled_blocks_applies(outputs: int, groups: int) -> None:
     convolutions = [f for f in kernels if "conv2d_nhwc" in f.script()]
     assert len(convolutions) == 1
     assert filled.RULE.decide(s_tir.Schedule(convolutions[0]), TARGET) is not None
+
+
+def test_rows_go_by_all_filled_blocks_of_a_weight_that_is_in_the_cache() -> None:
+    """A line of the result in which a block ends is written once, with what the next block begins with."""
+
+    def order(inputs: int) -> list[int]:
+        x, weight = relay.var("x", shape=(1000, inputs)), relay.const(numbers(300, inputs))
+        lowered = lower_module(packed(relay.Function([x], relay.nn.dense(x, weight)), 16), TARGET).module
+        (product,) = (f for f in lowered.functions.values() if isinstance(f, tvm.tirx.PrimFunc) and "dense" in str(f))
+        scheduled = schedule_kernels(tvm.IRModule({"main": product}), TARGET)["main"]
+        found: list[int] = []
+        tvm_ffi.structural_walk(scheduled.body, (tvm.tirx.For, lambda loop: found.append(int(loop.extent))))
+        return found[-2:]  # inner loops come first
+
+    assert order(20)[0] == order(2000)[1] == 19
+
+
+@pytest.mark.parametrize("shape", [(41, 20), (relay.Any(), 20), (relay.Any(), relay.Any(), 20)])
+def test_dense_layers_of_filled_blocks_have_their_values(shape: tuple[Any, ...]) -> None:
+    weight, x = numbers(300, 20), relay.var("x", shape=shape)
+    layer = relay.nn.dense(x, relay.const(weight))
+    function = relay.Function([x], relay.nn.relu(layer))
+    for target in ("native", "llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64-v3"):
+        machine = vmkit.VirtualMachine(vmkit.compile(function, target=target))
+        for rows in (0, 1, 7, 16, 41, 100) if len(shape) == 2 and not isinstance(shape[0], int) else (41,):
+            data = numbers(rows, 20) if len(shape) == 2 else numbers(3, rows, 20)
+            data.reshape(-1)[:1], data.reshape(-1)[1:2] = np.inf, 1e30
+            with np.errstate(all="ignore"):
+                wanted = np.maximum(data @ weight.T, 0)
+            np.testing.assert_allclose(machine.run(data).numpy(), wanted, rtol=1e-4, atol=1e-4)
 
 
 def test_sums_of_few_output_channels_are_kept_in_vectors() -> None:

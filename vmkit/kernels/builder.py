@@ -32,6 +32,7 @@ __all__ = [
     "either",
     "evaluate",
     "fetch_ahead",
+    "in_one_axis",
     "in_parallel",
     "in_register",
     "integer",
@@ -195,6 +196,14 @@ def fetch_ahead(element: tirx.Expr, cache: int = 2, to_write: bool = False) -> N
     """
     address, how = tirx.address_of(element), (int(to_write), 4 - cache, 1)  # how near is 3 for the first; data
     T.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *(tirx.IntImm("int32", n) for n in how)))
+
+
+def in_one_axis(buffer: tirx.Buffer) -> tirx.Buffer:
+    """Return a tensor's numbers as one axis."""
+    count: Size = 1
+    for size in buffer.ty.shape:
+        count = count * size
+    return T.decl_buffer((as_expr(count),), str(buffer.ty.dtype), data=buffer.data, layout=None)
 
 
 # -- vectors

@@ -135,7 +135,7 @@ def _is_supported(node: Call, unit: IntegerUnit | None) -> bool:
         return prod(shape[1:]) * 255 * 255 < 1 << 31
     units, channels, *_ = shape
     groups = node.attrs.groups if window else 1
-    encoding = integers_of(unit) if groups == 1 else depthwise_of(unit)
+    encoding = integers_of(unit, units) if groups == 1 else depthwise_of(unit)
     values = {"encoding": encoding.name, "channels": channels * groups, "units": units, **window}
     terms = prod(shape[1:])
     return terms * 255 * 255 < 1 << 31 and is_worth_it(packed_weight(PackedProductAttrs(**values)), unit, 1)

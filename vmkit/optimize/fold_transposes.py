@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ..relay.ir import Call, Expr, Op, RelayExpr, const, is_call
 from ..relay.op.registry import build
-from ..relay.transform.known_type import rewrite_typed
+from ..relay.transform.known_type import rewrite_used
+from ..relay.transform.layout_rules import with_attrs
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..relay.transform.simplify.layouts import permutation
 from .constants import weight_constant
@@ -12,6 +15,9 @@ from .pack_weights import MANY_UNITS
 
 __all__ = ["FoldTransposes", "untransposed"]
 
+_POOLS = tuple(f"nn.{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3))
+_TURNED = {"NCW": "NWC", "NCHW": "NHWC", "NCDHW": "NDHWC"}
+_VECTOR = 16  # the least channels for which pools of some that come last are no slower than of some that come first
 _PACKED = 4  # the least units that make a block of a packed weight, of which there are several
 
 
@@ -21,17 +27,20 @@ def FoldTransposes() -> ModuleTransform:
 
     ONNX's ``MatMul`` of two inputs is imported as Relay did it, as ``nn.dense`` or ``nn.batch_matmul`` of a transposed
     operand, which a kernel for any order of axes need not have. And a tensor in another layout than the program's need
-    not be copied into that for its shape.
+    not be copied into that for its shape. A pool over channels that come first, of a tensor in which they come last, is
+    one over these where its result is turned back.
     """
-    return per_function(lambda function: rewrite_typed(function, _folded))
+    return per_function(lambda function: rewrite_used(function, _folded))
 
 
-def _folded(node: RelayExpr) -> RelayExpr:
+def _folded(node: RelayExpr, uses: Mapping[RelayExpr, int]) -> RelayExpr:
     if not (isinstance(node, Call) and isinstance(node.op, Op)):
         return node
     match node.op.name:
         case "shape_of":
             return _shape_before(node)
+        case "transpose" | "layout_transform":
+            return _pool_between(node, uses)
         case "nn.dense" if weight_constant(node.args[1]) and _is_packed(int(node.args[1].checked_type.shape[0])):
             return node  # its weight will be packed, which is worth more than the copy of the data
         case "nn.dense":
@@ -49,6 +58,23 @@ def _folded(node: RelayExpr) -> RelayExpr:
     if node.op.name == "nn.batch_matmul":
         return build("nn.batch_matmul", *operands, **attrs)
     return build("nn.matmul", *operands, units=node.attrs.units, **attrs)
+
+
+def _pool_between(node: Call, uses: Mapping[RelayExpr, int]) -> RelayExpr:
+    """Return a pool between two transposes, which nothing else reads, as one of the tensor before the first."""
+    pool = node.args[0]
+    if not is_call(pool, *_POOLS) or uses.get(pool) != 1 or not is_call(pool.args[0], "transpose", "layout_transform"):
+        return node
+    first, second = permutation(pool.args[0]), permutation(node)
+    rank = len(pool.args[0].checked_type.shape)
+    if first != [0, rank - 1, *range(1, rank - 1)] or second != [0, *range(2, rank), 1]:
+        return node
+    source, layout = pool.args[0].args[0], pool.attrs.layout
+    channels = source.checked_type.shape[-1]
+    is_plain = layout in _TURNED and pool.attrs.out_layout in ("", layout)
+    if not is_plain or not isinstance(channels, int) or channels < _VECTOR:
+        return node
+    return Call(pool.op, [source], with_attrs(pool, layout=_TURNED[layout], out_layout=""), span=pool.span)
 
 
 def _is_packed(units: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import reduce
 from math import prod
 from typing import Any
@@ -13,6 +14,7 @@ from ..kernels.packed_product.depthwise import depthwise_of
 from ..kernels.packed_product.encoding import Encoding
 from ..kernels.packed_product.integers import integers_of
 from ..kernels.packed_product.pairs import pairs_of
+from ..kernels.packed_product.shape import BLOCK, TILE
 from ..kernels.packed_product.weight import PackedWeight
 from ..relay.ir import Call, Constant, Expr, Function, Op, RelayExpr, const, dims, is_call
 from ..relay.op.registry import build
@@ -29,6 +31,9 @@ __all__ = ["Difference", "IntegerProducts", "difference_of", "is_worth_it", "kno
 # Of so many groups one may be there twice: sums of pairs take four fifths of the time of products of int16.
 _EXTRAS = 5
 
+# Products of fewer are computed once more sooner than outputs are taken from among others.
+_LONG = 64
+
 
 @relay_pass(opt_level=1)
 def IntegerProducts(unit: IntegerUnit = VECTORS) -> ModuleTransform:
@@ -38,7 +43,9 @@ def IntegerProducts(unit: IntegerUnit = VECTORS) -> ModuleTransform:
 
         sum((x - zero) * w) = sum(x * w) - zero * sum(w)
 
-    where the last sum is a constant of each output. Results are those of int32, whatever the values.
+    where the last sum is a constant of each output. Weights that are too large for int8, but near each other, are a
+    number more than int8, and so many times the sum of the data is added. Results are those of int32, whatever the
+    values.
 
     Parameters
     ----------
@@ -145,7 +152,7 @@ def _chosen(node: RelayExpr, unit: IntegerUnit, shared: SharedConstants) -> Rela
     if data is None or dims.equal(type_of(call.args[0]).shape[-1], weight.shape[-1] * product.groups) is not True:
         return node
     most = max(int(weight.max(initial=0)), -int(weight.min(initial=0)))
-    if not is_worth_it(product.packed(_encoding(product.groups, unit)), unit, max(1, -(-most // 128))):
+    if not is_worth_it(product.packed(_encoding(product, weight, unit)), unit, max(1, -(-most // 128))):
         return node
     if any(product.window.get("padding", ())) and not _is_of_range(data.zero, type_of(data.integers).dtype):
         return node  # no integer of the data's type stands for 0 around it
@@ -157,18 +164,23 @@ def _product(product: ConstantProduct, data: Difference, unit: IntegerUnit, shar
     weight = product.weight
     x, zero = stored_as(data, "uint8")
     filler = const(np.uint8(0)) if zero is None else build("cast", zero, dtype="uint8")
-    parts = [
-        product.multiplied(_encoding_of(product, part, unit), shared, x, filler, weight=part) for part in _parts(weight)
-    ]
-    result = reduce(lambda total, more: build("add", total, more), parts)
+
+    def multiplied(part: np.ndarray[Any, Any]) -> Expr:
+        return product.multiplied(_encoding_of(product, part, unit), shared, x, filler, weight=part)
+
+    around = _around(weight) if product.groups == 1 else None
+    if around is None:
+        result = reduce(lambda total, more: build("add", total, more), map(multiplied, _parts(weight)))
+    else:
+        result = _with_sums(multiplied, weight - around, const(np.int32(around)))
     sums = weight.sum(axis=(1, 2, 3), dtype="int64").astype("int32")
     if zero is not None and sums.any():
         result = build("subtract", result, build("multiply", zero, const(sums)))
     return result
 
 
-def _encoding(groups: int, unit: IntegerUnit) -> Encoding:
-    return integers_of(unit) if groups == 1 else depthwise_of(unit)
+def _encoding(product: ConstantProduct, weight: np.ndarray[Any, Any], unit: IntegerUnit) -> Encoding:
+    return integers_of(unit, len(weight)) if product.groups == 1 else depthwise_of(unit)
 
 
 def _encoding_of(product: ConstantProduct, weight: np.ndarray[Any, Any], unit: IntegerUnit) -> Encoding:
@@ -178,7 +190,7 @@ def _encoding_of(product: ConstantProduct, weight: np.ndarray[Any, Any], unit: I
         packed = product.packed(in_pairs, weight)
         if packed.extras * _EXTRAS <= packed.groups:
             return in_pairs
-    return _encoding(product.groups, unit)
+    return _encoding(product, weight, unit)
 
 
 def is_worth_it(packed: PackedWeight, unit: IntegerUnit, parts: int) -> bool:
@@ -201,6 +213,26 @@ def _parts(weight: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
         parts.append(np.clip(left, -128, 127).astype("int8"))
         left = left - parts[-1]
     return [*parts, left.astype("int8")]
+
+
+def _around(weight: np.ndarray[Any, Any]) -> int | None:
+    """Return the number that integers of more than int8 are int8 less, None where there is none, or no need of it."""
+    low, high = int(weight.min(initial=0)), int(weight.max(initial=0))
+    if (low >= -128 and high <= 127) or high - low > 255 or len(weight) == TILE:
+        return None
+    return high - 127 if high > 127 else low + 128
+
+
+def _with_sums(multiplied: Callable[[np.ndarray[Any, Any]], Expr], weight: np.ndarray[Any, Any], times: Expr) -> Expr:
+    """Return a product, and so many times the sum of the data: one more output, where its last block has room."""
+    units, ones = len(weight), np.ones_like(weight[:1])
+    if units % (TILE if units < TILE else BLOCK) == 0 or ones.size < _LONG:
+        outputs, sums = multiplied(weight.astype("int8")), multiplied(ones.astype("int8"))
+    else:
+        both = multiplied(np.concatenate([weight, ones]).astype("int8"))
+        outputs = build("strided_slice", both, [0], [units], [1], axes=[-1])
+        sums = build("strided_slice", both, [units], [units + 1], [1], axes=[-1])
+    return build("add", outputs, build("multiply", sums, times))
 
 
 def _is_of_range(zero: Expr | None, dtype: str) -> bool:

@@ -66,7 +66,7 @@ def product(data: relay.Expr, weight: np.ndarray, target: str, filler: int = 0, 
     """Return a call of the operator with a weight packed for the instructions of a target."""
     unit = integer_unit(canonical_target(target).primary)
     assert unit is not None
-    return packed_product(data, weight, integers_of(unit).name, filler, **attrs)
+    return packed_product(data, weight, integers_of(unit, len(weight)).name, filler, **attrs)
 
 
 def compiled(data: Any, out: Any, target: str) -> vmkit.VirtualMachine:
@@ -120,7 +120,7 @@ def test_operator_says_what_an_encoding_takes() -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_dense_of_any_rows_is_exact(name: str) -> None:
     target = target_of(name)
-    for inner, units in ((128, 64), (101, 37)):
+    for inner, units in ((128, 64), (101, 37), (64, 16), (30, 3)):
         weight = integers(units, inner, dtype="int8")
         for rows in (relay.Any(), 7, 33):
             data = relay.var("x", shape=(rows, inner), dtype="uint8")

@@ -102,6 +102,26 @@ def test_scatters_agree_with_loops(dim: Any) -> None:
     assert_table([x, u, i, k], table, (data(5), data(3) + 0.5, where, np.array([[1, 0, 1]], "int32")))
 
 
+@pytest.mark.parametrize("number", [0.0, -0.0, 1.5, float("nan"), float("-inf"), 7, "int8", "first"])
+def test_updates_are_written_into_a_number(number: float | str) -> None:
+    """All elements of a constant that are equal are one number of the kernel; others stay a tensor."""
+    dtype = "int64" if number == 7 else "int8" if number == "int8" else "float32"
+    whole = np.full((5, 4), 3 if isinstance(number, str) else number, dtype)
+    if number == "first":
+        whole[0, 0] = -0.0
+    where = np.array([[0, 1, -1, 9], [2, 2, 3, -9], [4, 0, 1, 1]])
+    u, i = var("u", shape=(3, 4), dtype=dtype), var("i", shape=(3, 4), dtype="int64")
+    table = {
+        mode: (
+            relay.scatter_elements(relay.const(whole), i, u, 0, mode),
+            lambda u, i, add=mode == "add": scattered(whole, i, u, add=add),
+        )
+        for mode in ("update", "add")
+    }
+    values = data(3).astype(dtype) + np.ones(1, dtype)
+    assert_table([u, i], table, (values, where))
+
+
 def test_sparse_to_dense_writes_the_values(dim: Any) -> None:
     where, values = var("where", shape=(dim(3), 2), dtype="int64"), var("values", shape=(dim(3),))
     shape = var("shape", shape=(2,), dtype="int32")

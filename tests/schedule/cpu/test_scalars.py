@@ -1,4 +1,4 @@
-"""Scalars that choices read are read before the loops, and only those."""
+"""Scalars that choices read, or elements behind a test of their place, are read before the loops, and only those."""
 
 from __future__ import annotations
 
@@ -34,6 +34,20 @@ def test_a_choice_reads_no_scalar_and_values_stay() -> None:
     given = [tvm.runtime.tensor(np.array(value, "float32")) for value in (x, 0.25, 0.5)]
     tvm.compile(tvm.IRModule({"main": changed}), "llvm")["main"](*given, result)
     np.testing.assert_array_equal(result.numpy(), np.where(x + 0.5 > 0.25, x + 0.5, (x + 0.5) * 0.25))
+
+
+def test_what_a_test_of_places_stands_before_reads_no_scalar() -> None:
+    x, by = te.placeholder((9,), "float32"), te.placeholder((), "float32", "by")
+    schedule = tvm.s_tir.Schedule(te.create_prim_func([x, by, te.compute((9,), lambda i: x[i] * by(), name="y")]))
+    schedule.split(schedule.get_loops("y")[0], [None, 4])
+    changed = with_scalars_first(schedule.mod["main"])
+    bound: list[tirx.Bind] = []
+    tvm_ffi.structural_walk(changed.body, (tirx.Bind, bound.append))
+    assert [bind.var.name for bind in bound] == ["by_value"]
+    values, result = np.arange(9, dtype="float32"), tvm.runtime.tensor(np.zeros(9, "float32"))
+    given = [tvm.runtime.tensor(each) for each in (values, np.array(0.25, "float32"))]
+    tvm.compile(tvm.IRModule({"main": changed}), "llvm")["main"](*given, result)
+    np.testing.assert_array_equal(result.numpy(), values / 4)
 
 
 def test_a_kernel_without_such_a_choice_is_left_alone() -> None:

@@ -76,3 +76,28 @@ def test_functions_along_lines_have_their_values() -> None:
     machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x, c], made)), "cpu")
     expected = np.exp(values - column) / np.sqrt(column) + np.where(values > column, np.tanh(values), np.log(values))
     np.testing.assert_allclose(machine.run(values, column).numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_columns_of_a_softmax_are_vectors_in_sums_and_elements() -> None:
+    assert vectors(lambda x: topi.nn.log_softmax(x, 1), (n, 9, 33)).count(16) >= 2 * 3
+    assert set(vectors(lambda x: topi.nn.softmax(x, 1), (n, 9, 6))) == {2, 4}
+    assert not vectors(lambda x: topi.nn.softmax(x, 1), (n, 9, 50))
+
+
+@pytest.mark.parametrize("width", [5, 6, 9, 15, 16, 33, 47])
+def test_softmax_of_few_columns_has_its_values(width: int) -> None:
+    values = np.random.default_rng(width).normal(scale=30, size=(3, 50, width)).astype("float32")
+    values[0, 3, 0], values[0, 4, 1], values[1, :, 2], values[2, 5, 3] = np.nan, np.inf, -np.inf, 3e38
+    values[1, 7, 4], values[2, :, 4] = -3e38, 88.5
+    with np.errstate(all="ignore"):
+        shifted = values.astype("float64") - values.max(axis=1, keepdims=True)
+        total = np.exp(shifted).sum(axis=1, keepdims=True)
+        wanted = np.exp(shifted) / total, shifted - np.log(total)
+    for shape in ((3, 50, width), (relay.Any(), relay.Any(), width)):
+        x = relay.var("x", shape=shape)
+        both = relay.Tuple([relay.nn.softmax(x, 1), relay.nn.log_softmax(x, 1)])
+        machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], both), "native"))
+        for got, expected in zip(machine.run(values), wanted, strict=True):
+            ordinary = np.isfinite(expected).all(axis=1, keepdims=True) & np.ones_like(values, bool)
+            np.testing.assert_allclose(got.numpy()[ordinary], expected[ordinary], rtol=2e-5, atol=2e-5)
+            assert np.isnan(got.numpy()[~ordinary & np.isnan(expected)]).any()

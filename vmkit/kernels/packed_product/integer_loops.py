@@ -22,6 +22,7 @@ from ..builder import (
     as_expr,
     broadcast,
     constant,
+    in_one_axis,
     in_parallel,
     in_register,
     integer,
@@ -101,7 +102,7 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
         return IntegerPlan.of(self.window, list(self.data.shape), self.shape, self.unit, self.cores)
 
     def memory(self, plan: IntegerPlan) -> Sequence[tirx.Buffer]:
-        data, weight = _in_one_axis(self.data), _in_one_axis(self.weight)
+        data, weight = in_one_axis(self.data), in_one_axis(self.weight)
         copied = memory(bound(plan.size), self.unit.dtypes[0]) if plan.is_copied else data
         return copied, weight, data
 
@@ -295,14 +296,6 @@ class IntegerProduct(PackedProduct[IntegerPlan]):
 
 def _is_multiple(positions: Size, size: Size) -> bool:
     return isinstance(positions, int) and isinstance(size, int) and positions % size == 0
-
-
-def _in_one_axis(buffer: tirx.Buffer) -> tirx.Buffer:
-    """Return a tensor's numbers as one axis."""
-    count: Size = 1
-    for size in buffer.shape:
-        count = count * size
-    return T.decl_buffer((as_expr(count),), str(buffer.dtype), data=buffer.data, layout=None)
 
 
 def _in_vectors(count: Size, emit: Callable[[Size, int], None]) -> None:

@@ -71,7 +71,7 @@ class IntegerGroups(Encoding):
         self, weight: PackedWeight, operands: Sequence[tirx.Buffer], shape: Sequence[tirx.Expr], target: Target
     ) -> IntegerProduct | None:
         unit = integer_unit(target)
-        if unit is None or integers_of(unit) is not self:
+        if unit is None or integers_of(unit, weight.product.units) is not self:
             return None
         filler = next((buffer for buffer in operands if len(buffer.shape) == 0), None)
         data, packed = (buffer for buffer in operands if buffer is not filler)
@@ -80,15 +80,16 @@ class IntegerGroups(Encoding):
 
 INTEGERS = (
     IntegerGroups("int8", "uint8", "int8", "int32", "int8", depth=4, width=BLOCK, has_filler=True, group=4),
+    IntegerGroups("int8_narrow", "uint8", "int8", "int32", "int8", depth=4, width=TILE, has_filler=True, group=4),
     IntegerGroups("int8_tiles", "uint8", "int8", "int32", "int8", depth=64, width=BLOCK, has_filler=True, group=4),
     IntegerGroups("int16", "uint8", "int16", "int32", "int16", depth=2, width=BLOCK, has_filler=True, group=2),
     IntegerGroups("int16_narrow", "uint8", "int16", "int32", "int16", depth=2, width=TILE, has_filler=True, group=2),
 )
-"""For VNNI, for AMX, whose tiles take 64 inputs at once, and for what has products of int16 alone: AVX-512, and AVX2,
-whose registers hold the sums of more positions if there are fewer outputs."""
+"""For VNNI, and for few outputs by it; for AMX, whose tiles take 64 inputs at once; and for what has products of int16
+alone: AVX-512, and AVX2, whose registers hold the sums of more positions if there are fewer outputs."""
 
 
-def integers_of(unit: IntegerUnit) -> IntegerGroups:
-    """Return the encoding that a target's instructions take."""
-    width = 2 * unit.lanes if unit.group == 2 else BLOCK
+def integers_of(unit: IntegerUnit, units: int = BLOCK) -> IntegerGroups:
+    """Return the encoding that a target's instructions take for so many outputs."""
+    width = 2 * unit.lanes if unit.group == 2 else BLOCK if units > TILE or unit.has_tiles else TILE
     return next(each for each in INTEGERS if (each.group, each.depth, each.width) == (unit.group, unit.depth, width))

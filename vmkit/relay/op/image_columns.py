@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import reduce
 from operator import mul
 from typing import TYPE_CHECKING
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
 __all__: list[str] = []
+
+_FEW = 8  # elements of a row of a block
 
 
 @attrs_node("relay.attrs.ContribCol2ImAttrs")
@@ -92,17 +95,25 @@ class Col2Im:
             counts: list[tirx.Expr],
         ) -> None:
             (out,) = outputs
-            with grid(whole) as i:
-                T.buffer_store(out, tirx.const(0, dtype), i)
-                with grid(kernel) as k:
-                    away = [i[2 + a] + attrs.padding[a] - k[a] * attrs.dilations[a] for a in range(rank)]
-                    at = [tirx.floordiv(p, s) for p, s in zip(away, attrs.strides, strict=True)]
-                    tests = [tirx.all(p >= 0, p < n) for p, n in zip(at, counts, strict=True)]
-                    starts = [p * s == d for p, s, d in zip(at, attrs.strides, away, strict=True)]
-                    with T.If(tirx.all(*tests, *starts)), T.Then():
-                        row = i[1] * reduce(mul, kernel, const(1)) + _flat(k, kernel)
-                        value = x[i[0], row, _flat(at, counts)]
-                        T.buffer_store(out, out[tuple(i)] + value, i)
+            # By element of a block, so that elements of a row lie evenly apart, and sums are in the order of elements.
+            with grid(whole[:2]) as (n, c):
+                with grid(whole[2:]) as place:
+                    T.buffer_store(out, tirx.const(0, dtype), [n, c, *place])
+                with grid(kernel[:-1]) as above, _written_out(kernel[-1]) as last_of:
+                    k = [*above, last_of]
+                    row = c * reduce(mul, kernel, const(1)) + _flat(k, kernel)
+                    starts = [k[a] * attrs.dilations[a] - attrs.padding[a] for a in range(rank)]
+                    first, last = _inside(starts[-1], attrs.strides[-1], whole[-1], counts[-1])
+                    with grid(counts[:-1]) as outer:
+                        pairs = zip(outer, attrs.strides[:-1], starts[:-1], strict=True)
+                        far = [at * stride + start for at, stride, start in pairs]
+                        tests = [tirx.all(p >= 0, p < n) for p, n in zip(far, whole[2:-1], strict=True)]
+                        is_inside = reduce(tirx.And, tests, tirx.const(True, "bool"))
+                        with T.If(is_inside), T.Then(), T.serial(tirx.max(last - first, 0)) as step:
+                            at = first + step
+                            place = [n, c, *far, at * attrs.strides[-1] + starts[-1]]
+                            value = x[n, row, _flat([*outer, at], counts)]
+                            T.buffer_store(out, out[tuple(place)] + value, place)
 
         lists = [[dims.as_expr(d) for d in values] for values in (shape, block, blocks)]
         return loops(context, [(shape, dtype)], body, data, *lists)
@@ -120,6 +131,17 @@ def _count(attrs: Col2ImAttrs, axis: int, size: Dim, block: Dim) -> Dim:
     window = dims.add(dims.mul(dims.sub(block, 1), attrs.dilations[axis]), 1)
     room = dims.sub(dims.add(size, attrs.padding[axis] + attrs.padding[rank + axis]), window)
     return dims.add(dims.floordiv(room, attrs.strides[axis]), 1)
+
+
+def _written_out(count: tirx.Expr) -> AbstractContextManager[tirx.Var]:
+    """Open a loop whose iterations are written out if they are few, so that what they compute of sizes is known."""
+    return T.unroll(count) if isinstance(count, tirx.IntImm) and int(count) <= _FEW else T.serial(count)
+
+
+def _inside(start: tirx.Expr, stride: int, size: tirx.Expr, count: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
+    """Return which of some places, so far apart from a start on, are the first in a size and the first behind it."""
+    first = tirx.max(tirx.floordiv(stride - 1 - start, stride), 0)
+    return first, tirx.min(tirx.floordiv(size - start + (stride - 1), stride), count)
 
 
 def _flat(index: Sequence[tirx.Expr], extents: Sequence[tirx.Expr]) -> tirx.Expr:

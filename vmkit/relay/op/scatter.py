@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvm import relax, tirx
+from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T
 
 from ...errors import TypeCheckError
@@ -41,6 +41,7 @@ _REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "min": lambda old, new: tirx.min(old, new),
     "max": lambda old, new: tirx.max(old, new),
 }
+_NUMBERS = ("float32", "float64", "int32", "int64")
 
 
 def _require_reduction(name: str, attribute: str) -> None:
@@ -109,10 +110,18 @@ class ScatterElements:
                 message = f"scatter_elements: dimension {k} is {{actual}} in indices and only {{expected}} in updates"
                 context.require_equal(a, dims.minimum(a, b), message)
 
-        def body(outputs: list[tirx.Buffer], *given: tirx.Buffer) -> None:
-            write_elements(outputs[0], *given, axis=axis, reduction=attrs.reduction)
+        number = _number_of(values[0])
+        begun = values[:1] if number is None else ()
 
-        return loops(context, [(shape, str(values[0].ty.dtype))], body, *values)
+        def body(outputs: list[tirx.Buffer], *given: tirx.Buffer) -> None:
+            if number is None:
+                write_elements(outputs[0], *given, axis=axis, reduction=attrs.reduction)
+                return
+            with grid(list(outputs[0].shape)) as i:
+                T.buffer_store(outputs[0], number, i)
+            _write_elements(outputs[0], *given, axis=axis, reduction=attrs.reduction)
+
+        return loops(context, [(shape, str(values[0].ty.dtype))], body, *begun, *values[1:])
 
 
 def write_elements(
@@ -120,10 +129,23 @@ def write_elements(
 ) -> None:
     """Write loops that make data with updates at positions along an axis, one after the other."""
     _copy(out, data)
+    _write_elements(out, indices, updates, axis=axis, reduction=reduction)
+
+
+def _write_elements(out: tirx.Buffer, indices: tirx.Buffer, updates: tirx.Buffer, *, axis: int, reduction: str) -> None:
     with grid(list(indices.shape)) as i:
         to: list[tirx.Expr] = list(i)
-        to[axis] = from_either_end(indices[tuple(i)], data.shape[axis])
+        to[axis] = from_either_end(indices[tuple(i)], out.shape[axis])
         _write(out, to, updates[tuple(i)], reduction)
+
+
+def _number_of(data: relax.Expr) -> tirx.Expr | None:
+    """Return the number that all elements of a constant are, to the bit; None where they differ."""
+    if not isinstance(data, ir.GenericConst) or str(data.ty.dtype) not in _NUMBERS:
+        return None
+    elements = data.value.numpy().reshape(-1)
+    bits = elements.view(f"u{elements.itemsize}")
+    return tirx.const(elements[0].item(), str(data.ty.dtype)) if bits.size and (bits == bits[0]).all() else None
 
 
 @attrs_node("relay.attrs.ScatterNDAttrs")

@@ -44,6 +44,7 @@ from . import (
     window,
 )
 from .boundary_peeling import with_peeled_boundaries
+from .byte_table import with_byte_table
 from .chunks import with_chunks
 from .concatenation import with_split_loops
 from .exponents import with_exponents_below_maxima
@@ -168,15 +169,20 @@ def _applied(
     return with_registers(with_prefetches(with_widened_blocks(with_chunks(peeled))))
 
 
+def _written_out(plain: s_tir.Schedule, target: Target, is_short: bool) -> tirx.PrimFunc | None:
+    """Return a kernel that has loops and instructions of its own; None for one that rules schedule."""
+    return with_packed_product(plain.mod["main"], target, is_short) or with_byte_table(plain, target)
+
+
 def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose, is_short: bool) -> tirx.PrimFunc:
     plain = prepared(function)
     if plain is None:
         return function
     # A result without elements, and a sum of none, have nothing to be fast at: they keep their loops.
     nothing = is_empty(plain)
-    product = None if nothing else with_packed_product(plain.mod["main"], target, is_short)
-    if product is not None:
-        return with_vector_math(product).with_attrs({"tirx.is_scheduled": True, BY_RULE: True, CHOSEN: "default"})
+    written = None if nothing else _written_out(plain, target, is_short)
+    if written is not None:
+        return with_vector_math(written).with_attrs({"tirx.is_scheduled": True, BY_RULE: True, CHOSEN: "default"})
     for rule in (elementwise.RULE,) if nothing else RULES:
         default = rule.decide(plain, target)
         for how, decisions in choose(plain, rule, target, default) if default is not None else ():

@@ -16,9 +16,12 @@ from ...target.processor import processor_of
 from ..blocks import extent, is_reduction, static_size
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
+from .short_lines import mark_short_line
 from .staged_reduction import StagedReduction, staged_reduction
 
 __all__ = ["RULE", "Decisions"]
+
+_LINE = 8  # columns from which on that is slower than a vector, half of one and so on
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,10 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
         steps = own[-len(kernel.reduced) :]
         sch.reorder(*steps, own[-len(steps) - 1])
         sch.decompose_reduction(block, steps[0])
+    # LLVM makes vectors of few elements, of several lines at once, except where they are sums.
+    for block in kernel.blocks:
+        if is_reduction(sch, block) or (kernel.width or 0) >= _LINE:
+            mark_short_line(sch, block, sch.get_loops(block)[-1])
 
 
 def _kernel(sch: s_tir.Schedule) -> StagedReduction | None:

@@ -16,7 +16,7 @@ from tvm.sym import Analyzer
 from tvm.target import Target
 
 from ..._dataclasses import dataclass
-from ...target.processor import processor_of
+from ...target.processor import CACHES, processor_of
 from ..blocks import Block, SingleReduction, extent, single_reduction, static_size
 from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
@@ -130,6 +130,12 @@ def _size(sch: s_tir.Schedule, kernel: _Kernel) -> int:
     return static_size(sch, sch.get_loops(kernel.found.block))
 
 
+def _is_near(kernel: _Kernel) -> bool:
+    """Say whether the weight of a dense layer is in the second cache whatever else goes by."""
+    inner = kernel.steps or CACHES.second
+    return inner * kernel.blocks * kernel.lanes * 4 <= CACHES.quarter_of_second
+
+
 def _reads_blocks(node: s_tir.SBlock, axis: int) -> bool:
     """Say whether the innermost index of an operand is an iteration variable."""
     var, size = node.iter_vars[axis].var, node.iter_vars[axis].dom.extent
@@ -149,14 +155,16 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     if kernel.groups > 1:
         group, channel = sch.split(channel, [kernel.groups, None])
     else:
-        # Some blocks of the weight stay in the cache while all positions go by.
+        # Some blocks of the weight stay in the cache while all positions go by, where it is not there as a whole.
         group, channel = sch.split(channel, [None, decisions.blocks * kernel.lanes])
     row, inner_row = tiles(sch, row, decisions.rows)
-    order = [group, *outer, row]
+    # Lines that one block ends in and the next begins in are then written while they are in the nearest cache.
+    by_row = not outer and kernel.groups == 1 and _is_near(kernel)
+    order = [row, group] if by_row else [group, *outer, row]
     sch.reorder(*order, inner_row, channel)
     sch.unroll(inner_row)
     sch.set_scope(block, 0, "local")
-    sch.compute_at(block, row, preserve_unit_loops=True)
+    sch.compute_at(block, order[-1], preserve_unit_loops=True)
     loops = sch.get_loops(block)[len(order) :]
     spatial, reduction = loops[: found.spatial], loops[found.spatial :]
     whole, part = sch.split(spatial[-2], [None, decisions.blocks])
@@ -174,7 +182,7 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
         sch.unroll(loop)
     if decisions.parallel:
         # Where there is nothing else to share, positions are: a loop that were fused with theirs would hide its bounds.
-        alone = not outer and extent(sch, group) == 1
+        alone = by_row or (not outer and extent(sch, group) == 1)
         sch.parallel(row if alone else sch.fuse(*order[:-1]))
     sch.decompose_reduction(block, reduction[0])
 

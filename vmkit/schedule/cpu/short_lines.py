@@ -1,4 +1,4 @@
-"""Innermost loops of a few iterations as vectors, in kernels that compute each element by itself.
+"""Innermost loops of a few iterations as vectors, in kernels that compute each element by itself, or sums of columns.
 
 LLVM unrolls such a loop before it makes vectors, and then makes them of elements of several lines, which it gathers
 one by one: that takes several times as long. So vectors along the line are written out, whole ones and parts for what
@@ -25,11 +25,14 @@ _DTYPES = ("float32", "float64", "int32", "int64")
 
 
 def mark_short_line(sch: s_tir.Schedule, block: Block, line: Loop) -> None:
-    """Mark the innermost loop of a block that computes each element by itself, if vectors are to be written out."""
+    """Mark the innermost loop of a block, along elements of its result, if vectors are to be written out.
+
+    The block computes each element by itself, or adds to each what is at its place.
+    """
     size, node = extent(sch, line), sch.get(block)
     if size is None or not _LEAST <= size <= _MOST or not isinstance(node.body, tirx.BufferStore):
         return
-    if len(sch.get_loops(block)) > 1 and _is_in_vectors(node.body, node.iter_vars[-1].var):
+    if len(sch.get_loops(block)) > 1 and _is_in_vectors(node.body, _lane(node)):
         sch.annotate(line, _KEY, 1)
 
 
@@ -56,6 +59,10 @@ def _part(loop: tirx.For, begin: int, lanes: int) -> tirx.For:
     kind = tirx.ForKind.VECTORIZED if lanes > 1 else loop.kind
     zero, size = tirx.IntImm(dtype, 0), tirx.IntImm(dtype, lanes)
     return tirx.For(lane, zero, size, kind, body, loop.thread_binding, unmarked(loop, _KEY))
+
+
+def _lane(node: s_tir.SBlock) -> tirx.Var:
+    return next(v.var for v in reversed(node.iter_vars) if v.iter_type == tirx.IterVar.DataPar)
 
 
 def _is_in_vectors(store: tirx.BufferStore, lane: tirx.Var) -> bool:

@@ -52,6 +52,35 @@ def test_images_from_blocks_of_sizes_that_are_read() -> None:
     agrees_with_reference(proto, {"x": array(2, 12, 8), "image": np.array([4, 5]), "block": np.array([2, 2])})
 
 
+@pytest.mark.parametrize("are_known", [True, False])
+def test_images_from_blocks_are_sums_of_what_is_at_a_place(are_known: bool) -> None:
+    for image, block, steps, spread, pads in (
+        ((8, 6), (2, 2), (2, 2), (1, 1), (0, 0, 0, 0)),
+        ((9, 7), (4, 3), (2, 3), (1, 2), (2, 1, 0, 3)),
+        ((12, 40), (1, 11), (3, 2), (1, 1), (0, 5, 2, 4)),
+        ((13,), (3,), (5,), (2,), (4, 0)),
+        ((4, 5, 6), (2, 3, 2), (1, 2, 3), (1, 1, 2), (1, 0, 1, 0, 1, 1)),
+    ):
+        rank = len(image)
+        ends = [image[k] + pads[k] + pads[rank + k] - (block[k] - 1) * spread[k] for k in range(rank)]
+        counts = [-(-end // step) for end, step in zip(ends, steps, strict=True)]
+        x = array(2, 3 * int(np.prod(block)), int(np.prod(counts)))
+        x[0, :3, 0] = np.inf, -np.inf, np.nan
+        wanted = np.zeros((2, 3, *(size + 99 for size in image)), "float64")
+        columns = x.reshape(2, 3, *block, *counts)
+        for k in np.ndindex(*block):
+            begins = [k[a] * spread[a] - pads[a] + 50 for a in range(rank)]
+            places = (slice(b, b + s * (n - 1) + 1, s) for b, s, n in zip(begins, steps, counts, strict=True))
+            wanted[(slice(None), slice(None), *places)] += columns[(slice(None), slice(None), *k)]
+        inside = wanted[(slice(None), slice(None), *(slice(50, 50 + size) for size in image))]
+        operator = node("Col2Im", "x image block", "y", strides=steps, pads=pads, dilations=spread)
+        sizes = {"image": np.array(image), "block": np.array(block)}
+        given = {"x": (["n", "m", "k"], "float32")} | ({} if are_known else {k: ([rank], "int64") for k in sizes})
+        compiled = Compiled(model([operator], given, "y", sizes if are_known else {}, opset=18))
+        (found,) = compiled(x=x, **({} if are_known else sizes))
+        np.testing.assert_allclose(found, inside, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("block", [[0, 2], [-1, 2]])
 def test_blocks_that_hold_nothing_are_named(block: list[int]) -> None:
     """Nothing is divided by the size of such a block: that would end the process."""

@@ -106,7 +106,7 @@ def scatter_elements(
     ctx: Context, x: Expr, indices: Expr, updates: Expr, *, axis: int = 0, reduction: str = "none"
 ) -> Expr:
     at = ctx.axis(axis, ctx.rank(x))
-    found = _from_front(ctx, indices, x, at)
+    found = _on_axis(ctx, indices, x, at)  # as in `gather_elements`
     return relay.scatter_elements(x, found, updates, at, _REDUCTIONS[reduction])
 
 
