@@ -165,15 +165,12 @@ def inverted_residual(shape: InvertedResidualShape, registers: int, chunks: int 
             with in_parallel(batch) as image:
                 lines = _Lines(s, registers, buffers, 1)
                 lines.begin()
-                lines.write(image, integer(0))
+                lines.write(image, integer(0), integer(1))
         else:
             lines = _Lines(s, registers, buffers, chunks)
             lines.begin()
-            with loop(batch) as image:
-                with in_parallel(chunks - 1) as before:
-                    lines.fill_shared(image, before + 1)
-                with in_parallel(chunks) as chunk:
-                    lines.write(image, chunk)
+            with loop(batch) as image, loop(2) as step, in_parallel(chunks) as chunk:
+                lines.write(image, chunk, step)
     return builder.get()
 
 
@@ -201,35 +198,42 @@ class _Lines:
         with loop((self._own + self._chunks * self._slots) * s.pitch * s.channels // lanes) as i:
             T.buffer_store(self._kept, zeros(lanes), [ramp(i * lanes, lanes)])
 
-    def fill_shared(self, image: tirx.Expr, chunk: tirx.Expr) -> None:
-        """Compute the lines of the first product that a chunk, not the first one, has in common with the one before."""
-        top = in_register(self._top(chunk * self._of_chunk))
-        with loop(self._known) as i, when(tirx.And(top + i >= 0, top + i < self._shape.height)):
-            self._fill(image, in_register(top + i), in_register(self._shared(chunk) + i))
+    def write(self, image: tirx.Expr, chunk: tirx.Expr, step: tirx.Expr) -> None:
+        """Compute a chunk of an image, as far as there are lines.
 
-    def write(self, image: tirx.Expr, chunk: tirx.Expr) -> None:
-        """Compute a chunk of an image, as far as there are lines."""
+        In step 0 these are the lines of the first product that it has in common with the chunk before, in step 1 all
+        others and the results: one text of a product for both.
+        """
         s, down = self._shape, self._shape.result[0]
         line, of_chunk = memory(s.result[1] * s.channels), self._of_chunk
         first = in_register(chunk * of_chunk)
         after = in_register(self._top(first + of_chunk))
-        with loop(tirx.Max(tirx.Min(integer(of_chunk), down - first), integer(0))) as at:
+        count = tirx.Max(tirx.Min(integer(of_chunk), down - first), integer(0))
+        count = tirx.Select(step > 0, count, tirx.Min(chunk, integer(1)))
+        with loop(in_register(count)) as at:
             y = in_register(first + at)
             top = in_register(self._top(y))
-            begin = in_register(tirx.Max(integer(0), top + tirx.Select(y > 0, integer(self._known), integer(0))))
+            known = tirx.Select(tirx.And(step > 0, y > 0), integer(self._known), integer(0))
+            begin = in_register(tirx.Max(integer(0), top + known))
             end = tirx.Min(integer(s.height), top + s.depthwise.size[0])
             if self._chunks > 1:
                 end = tirx.Min(end, tirx.Select(chunk < self._chunks - 1, after, integer(s.height)))
+                end = tirx.Select(step > 0, end, tirx.Min(integer(s.height), top + self._known))
             with loop(tirx.Max(end - begin, integer(0))) as i:
                 own = in_register(begin + i)
                 self._fill(image, own, in_register(self._place(own, chunk)))
-            begins = []
-            for below in range(s.depthwise.size[0]):
-                is_there = tirx.And(top + below >= 0, top + below < s.height)
-                place = tirx.Select(is_there, self._place(top + below, chunk), integer(0))
-                begins.append((in_register(place * (s.pitch * s.channels)), is_there))
-            self._convolve(begins, line)
-            self._project(image * down + y, line)
+            with when(step > 0):
+                self._finish(image, y, chunk, line)
+
+    def _finish(self, image: tirx.Expr, y: tirx.Expr, chunk: tirx.Expr, line: tirx.Buffer) -> None:
+        """Compute a line of results from the lines that its windows go over."""
+        s, begins, top = self._shape, [], in_register(self._top(y))
+        for below in range(s.depthwise.size[0]):
+            is_there = tirx.And(top + below >= 0, top + below < s.height)
+            place = tirx.Select(is_there, self._place(top + below, chunk), integer(0))
+            begins.append((in_register(place * (s.pitch * s.channels)), is_there))
+        self._convolve(begins, line)
+        self._project(image * s.result[0] + y, line)
 
     def write_alone(self, number: tirx.Expr) -> None:
         """Compute a line of all images' from the data, without a first product."""

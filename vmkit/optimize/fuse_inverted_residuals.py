@@ -9,7 +9,7 @@ import numpy as np
 
 from .._dataclasses import dataclass
 from ..kernels.inverted_residual import DepthwiseShape, InvertedResidualShape
-from ..kernels.packed_gemm_plan import PackedGemmShape
+from ..kernels.packed_gemm_plan import PackedGemmShape, plan_packed_gemm
 from ..relay.ir import Call, Expr, Function, RelayExpr, children, const, is_call, post_order, rewrite
 from ..relay.op.registry import build
 from ..relay.transform.known_type import type_of, with_type_of
@@ -51,7 +51,9 @@ def FuseInvertedResiduals(
     machine = {"lanes": lanes, "registers": registers, "passes": passes}
 
     def change(function: Function) -> Function:
-        found = {} if shares_kernels else {block.project: block for block in _blocks(function, lanes, cores)}
+        if shares_kernels:
+            return function
+        found = {block.project: block for block in _blocks(function, lanes, registers, cores)}
 
         def replace(node: RelayExpr, original: RelayExpr) -> RelayExpr:
             block = found.get(original) if isinstance(original, Call) else None
@@ -135,7 +137,7 @@ def _chunks(shape: InvertedResidualShape, cores: int) -> int:
     return 1 if is_of_images else cores
 
 
-def _is_worth(shape: InvertedResidualShape, cores: int) -> bool:
+def _is_worth(shape: InvertedResidualShape, registers: int, cores: int) -> bool:
     """Say whether lines and weights stay near, cores wait for few lines, and what lies between is much."""
     s, d = shape, shape.depthwise
     shared = (_chunks(s, cores) - 1) * d.size[0]
@@ -146,8 +148,12 @@ def _is_worth(shape: InvertedResidualShape, cores: int) -> bool:
         return False
     first = s.height * s.width if s.expand is not None else 0
     between = 4 * (s.batch or 1) * s.channels * (first + s.result[0] * s.result[1])
-    # Windows that are apart are little work beside the products, which are as fast alone if what they read is near.
-    return max(d.strides) == 1 or between > CACHES.second
+    if between > CACHES.second:
+        return True
+    # Products are as fast alone if what they read is near: windows that are apart are little work beside them, and
+    # tiles that end with each line compute rows twice.
+    plans = [(p.rows, plan_packed_gemm(p, registers).rows) for p in (s.expand, s.project) if p is not None]
+    return max(d.strides) == 1 and not any(have % rows for have, rows in plans if have is not None)
 
 
 def _with_bias(product: Call) -> list[Expr]:
@@ -158,7 +164,7 @@ def _with_bias(product: Call) -> list[Expr]:
     return [data, weight, *added]
 
 
-def _blocks(function: Function, lanes: int, cores: int) -> Iterator[_Block]:
+def _blocks(function: Function, lanes: int, registers: int, cores: int) -> Iterator[_Block]:
     """Yield the blocks of a typed function that are worth it, which have nothing in common."""
     users: dict[Any, list[Any]] = {}
     layers = []
@@ -178,7 +184,7 @@ def _blocks(function: Function, lanes: int, cores: int) -> Iterator[_Block]:
         before = layer.conv.args[0]
         is_own = len(users[before]) == 1 and before not in taken and _is_product(before) and not _has_residual(before)
         block = _Block(layer, before if is_own else None, project)
-        if _is_worth(block.shape(lanes), cores):
+        if _is_worth(block.shape(lanes), registers, cores):
             taken.add(project)
             yield block
 
