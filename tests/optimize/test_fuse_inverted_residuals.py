@@ -40,7 +40,7 @@ def block(data: relay.Expr, inner: int, channels: int, outer: int, **options: An
     y = relay.clip(relay.add(pointwise(data, inner, channels), relay.const(numbers(channels, seed=1))), 0.0, 6.0)
     y = relay.nn.relu(relay.add(depthwise(y, channels, **options), relay.const(numbers(channels, seed=2))))
     y = pointwise(y, channels, outer)
-    return relay.add(y, data) if inner == outer else y
+    return relay.add(y, data) if inner == outer and "strides" not in options else y
 
 
 def operators(function: relay.Function, cores: int = 1, lanes: int = 8) -> list[str]:
@@ -90,6 +90,14 @@ def test_what_others_read_is_not_taken_in() -> None:
     middle = depthwise(pointwise(x, 16, 32), 32)
     function = relay.Function([x], relay.Tuple([pointwise(middle, 32, 16), relay.nn.relu(middle)]))
     assert operators(function) == [PRODUCT, CONV, PRODUCT]
+
+
+def test_windows_that_are_apart_are_read_from_a_product_alone() -> None:
+    x = relay.var("x", shape=(1, 40, 40, 320))
+    apart = {"strides": (2, 2)}
+    assert operators(relay.Function([x], pointwise(depthwise(x, 320, **apart), 320, 16))) == [CONV, PRODUCT]
+    x = relay.var("x", shape=(1, 40, 40, 16))
+    assert operators(relay.Function([x], block(x, 16, 320, 16, **apart))) == [NAME]
 
 
 @pytest.mark.parametrize(

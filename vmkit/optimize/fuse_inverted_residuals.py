@@ -148,12 +148,15 @@ def _is_worth(shape: InvertedResidualShape, registers: int, cores: int) -> bool:
         return False
     first = s.height * s.width if s.expand is not None else 0
     between = 4 * (s.batch or 1) * s.channels * (first + s.result[0] * s.result[1])
-    if between > CACHES.second:
+    is_far, are_apart = between > CACHES.second, max(d.strides) > 1
+    if are_apart and s.expand is None:
+        return False  # what is saved is a quarter of what is read, in an order that memory is slower in
+    if is_far:
         return True
     # Products are as fast alone if what they read is near: windows that are apart are little work beside them, and
     # tiles that end with each line compute rows twice.
     plans = [(p.rows, plan_packed_gemm(p, registers).rows) for p in (s.expand, s.project) if p is not None]
-    return max(d.strides) == 1 and not any(have % rows for have, rows in plans if have is not None)
+    return not are_apart and not any(have % rows for have, rows in plans if have is not None)
 
 
 def _with_bias(product: Call) -> list[Expr]:
