@@ -94,10 +94,10 @@ def test_what_others_read_is_not_taken_in() -> None:
 
 def test_windows_that_are_apart_are_read_from_a_product_alone() -> None:
     x = relay.var("x", shape=(1, 40, 40, 320))
-    apart = {"strides": (2, 2)}
-    assert operators(relay.Function([x], pointwise(depthwise(x, 320, **apart), 320, 16))) == [CONV, PRODUCT]
+    y = depthwise(x, 320, strides=(2, 2))
+    assert operators(relay.Function([x], pointwise(y, 320, 16))) == [CONV, PRODUCT]
     x = relay.var("x", shape=(1, 40, 40, 16))
-    assert operators(relay.Function([x], block(x, 16, 320, 16, **apart))) == [NAME]
+    assert operators(relay.Function([x], block(x, 16, 320, 16, strides=(2, 2)))) == [NAME]
 
 
 @pytest.mark.parametrize(
