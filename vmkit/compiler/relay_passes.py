@@ -141,6 +141,10 @@ def _machine(target: Target, evaluate: Evaluate) -> Options:
     return {**_registers(target, evaluate), "cores": cores_of(target), "has_matrix_unit": has_matrix_unit(target)}
 
 
+def _lines(target: Target, evaluate: Evaluate) -> Options:
+    return {**_registers(target, evaluate), "cores": cores_of(target)}
+
+
 def _processor_of_tiles(target: Target, evaluate: Evaluate) -> Options:
     return {**_machine(target, evaluate), **_processor(target, evaluate)}
 
@@ -227,6 +231,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "UseWinograd", _cpu, _machine, shares_kernels=True),
     PassRow(1, "PackAMXTiles", _cpu_with_matrix_unit),
     PassRow(1, "UsePackedGemm", _cpu, _registers, shares_kernels=True),
+    PassRow(1, "FuseInvertedResiduals", _cpu, _lines, shares_kernels=True),
     PassRow(1, "PackWeights", _cpu, _weights),
     PassRow(1, "FoldConstant", _cpu, _evaluator),
 )

@@ -153,9 +153,13 @@ def local(*shape: Size, dtype: str = "float32") -> tirx.Buffer:
     return T.alloc_buffer(shape, dtype, scope="local", layout=None)
 
 
-def register(lanes: int, dtype: str = "float32") -> tirx.Buffer:
-    """Return memory for one vector, which LLVM keeps in a register."""
-    return T.alloc_buffer((integer(1),), f"{dtype}x{lanes}", layout=None)
+def register(lanes: int, dtype: str = "float32", is_short: bool = False) -> tirx.Buffer:
+    """Return memory for one vector, which LLVM keeps in a register.
+
+    TVM would have vectors of two lengths in the same memory, and then refuse that: those of a shorter one say so.
+    """
+    scope = "local" if is_short else "global"
+    return T.alloc_buffer((integer(1),), f"{dtype}x{lanes}", scope=scope, layout=None)
 
 
 def add_to(total: tirx.Buffer, value: tirx.Expr) -> None:

@@ -44,7 +44,7 @@ from .packed_gemm_plan import (
     vectors_of,
 )
 
-__all__ = ["packed_gemm", "shared_packed_gemm"]
+__all__ = ["GemmRows", "GemmTile", "packed_gemm", "shared_packed_gemm"]
 
 _FEW = 4  # rows that go together where there are fewer than a tile has
 _CHAINS = 8  # sums that are added to in turn while the first of them is not done yet
@@ -168,19 +168,11 @@ def _tiles(
             first = (group * parts + part) * p.rows
             first = in_register(first if is_few else tirx.Min(first, rows - p.rows))
             last = rows - 1 if is_few else None
-            tile = _Tile(s, p, buffers, image, _Rows.of(first, p.rows, last), block, part, s.block)
-            if s.width_of_last == s.block:
-                tile.write()
-            else:
-                with T.If(block < s.blocks - 1):
-                    with T.Then():
-                        tile.write()
-                    with T.Else():
-                        replace(tile, width=s.width_of_last).write()
+            GemmTile(s, p, buffers, image, GemmRows.of(first, p.rows, last), block, part, s.block).write_of_block()
 
 
 @dataclass(frozen=True)
-class _Rows:
+class GemmRows:
     """Rows of a tile: one after the other from `first` on, those beyond the `last` one, if it may be here, this one."""
 
     first: tirx.Expr
@@ -188,31 +180,44 @@ class _Rows:
     places: list[tirx.Expr]
 
     @staticmethod
-    def of(first: tirx.Expr, count: int, last: tirx.Expr | None) -> _Rows:
+    def of(first: tirx.Expr, count: int, last: tirx.Expr | None) -> GemmRows:
         places = [first + r for r in range(count)]
         if last is not None:
             places[1:] = [in_register(tirx.Min(place, last)) for place in places[1:]]
-        return _Rows(first, last, places)
+        return GemmRows(first, last, places)
 
 
 @dataclass(frozen=True)
-class _Tile:
-    """Some rows of the result, in `width` columns of a block."""
+class GemmTile:
+    """Some rows of the result, in `width` columns of a block; rows of the data are as many, `further` before them."""
 
     shape: PackedGemmShape
     plan: PackedGemmPlan
     buffers: dict[str, tirx.Buffer]
     image: PackedGemmImage | None
-    rows: _Rows
+    rows: GemmRows
     block: tirx.Expr
     part: tirx.Expr
     width: int
+    further: Size = 0
+
+    def write_of_block(self) -> None:
+        """Write the tile as wide as its block is, which may be the last one."""
+        s = self.shape
+        if s.width_of_last == s.block:
+            self.write()
+            return
+        with T.If(self.block < s.blocks - 1):
+            with T.Then():
+                self.write()
+            with T.Else():
+                replace(self, width=s.width_of_last).write()
 
     def write(self) -> None:
         s, p, places = self.shape, self.plan, self.rows.places
         lanes = s.vectors(self.width)
         vectors = range(len(lanes))
-        total = [[register(own) for own in lanes] for _ in range(p.rows)]
+        total = [[register(own, is_short=own < s.lanes) for own in lanes] for _ in range(p.rows)]
         first, ahead = self._begin()
         channels = [in_register(first + v * s.lanes) for v in vectors]
         parts = [vectors_of(min(s.lanes, self.width - v * s.lanes), s.lanes) for v in vectors]
@@ -244,7 +249,7 @@ class _Tile:
             self._sum_of_windows(total, lanes, rows, begin, window, image)
         for r in range(p.rows):
             for v in vectors:
-                self._store(total[r][v][0], lanes[v], places[r], channels[v], parts[v])
+                self._store(total[r][v][0], lanes[v], self.further + places[r], channels[v], parts[v])
 
     def _begin(self) -> tuple[tirx.Expr, Size]:
         """Return at which element of a row of the result the block begins, and its group at which one of the data's."""
@@ -265,8 +270,9 @@ class _Tile:
         """
         for r, place in enumerate(self.rows.places):
             for at in range(0, self.width, LINE):
-                fetch_ahead(self.buffers["residual"][self.rows.first + (self.plan.rows + r), channel + at])
-                fetch_ahead(self.buffers["out"][place, channel + at], cache=1, to_write=True)
+                after = self.further + self.rows.first + (self.plan.rows + r)
+                fetch_ahead(self.buffers["residual"][after, channel + at])
+                fetch_ahead(self.buffers["out"][self.further + place, channel + at], cache=1, to_write=True)
 
     def _store(
         self, total: tirx.Expr, have: int, row: tirx.Expr, channel: tirx.Expr, parts: Sequence[tuple[int, int]]
@@ -354,7 +360,7 @@ class _Tile:
                         add_to(total[r][v], wide[own] * columns[v])
 
 
-def _begins(window: PackedGemmWindow, rows: _Rows, image: PackedGemmImage) -> list[tirx.Expr]:
+def _begins(window: PackedGemmWindow, rows: GemmRows, image: PackedGemmImage) -> list[tirx.Expr]:
     """Return where the windows of rows begin, of which the first alone takes divisions."""
     first = rows.first
     line = in_register(tirx.truncdiv(first, image.across))

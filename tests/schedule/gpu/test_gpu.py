@@ -241,6 +241,7 @@ ELSEWHERE = {
     "nn.contrib_block_quantized_product",
     "nn.contrib_conv2d_winograd_fused",
     "nn.contrib_gru",
+    "nn.contrib_inverted_residual",
     "nn.contrib_lstm",
     "nn.contrib_packed_gemm",
     "nn.contrib_rnn",
