@@ -111,7 +111,10 @@ class MapSpec(Spec, kind="map"):
         assert isinstance(value, tvm_ffi.Array)
         keys = _listed(running.array_item(value, 0), self.key)
         values = _listed(running.array_item(value, 1), self.value)
-        return _dicts(keys, values) if self.is_list else dict(zip(keys, values, strict=True))
+        if self.is_list:
+            dicts: list[Result] = _dicts(keys, values)
+            return dicts
+        return dict(zip(keys, values, strict=True))
 
     def _fields_to_json(self) -> dict[str, Any]:
         return {"key": self.key, "value": self.value, "is_list": self.is_list}
@@ -136,7 +139,7 @@ class Entries(tuple[Any, ...]):
     __slots__ = ()
 
 
-def _dicts(keys: list[Any], rows: list[list[Any]]) -> list[dict[Any, Any]]:
+def _dicts(keys: list[Any], rows: list[list[Any]]) -> list[Result]:
     """Return the dict of each row of a matrix. Two or three keys, which most classifiers have, are written out: that
     takes a third of the time."""
     if len(keys) == 2:
