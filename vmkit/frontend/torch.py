@@ -20,6 +20,7 @@ from tvm.sym import Analyzer, ConstIntBound
 from ..errors import ModelError, UnsupportedOperatorError, VMKitError
 from ..schedule.expressions import uses
 from .packages import needed
+from .torch_arithmetic import arithmetic
 from .torch_indices import Importing, read_at, written_at
 from .torch_sizes import with_plain_inputs
 
@@ -74,7 +75,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
                 "index.Tensor": partial(read_at, self, own["index.Tensor"]),
             }
             written = {name: partial(written_at, self) for name in ("index_put.default", "index_put_.default")}
-            converters = more | own | mended | written
+            converters = more | own | arithmetic(self, own) | mended | written
             return {name: _checked(self, convert) for name, convert in converters.items()}
 
     try:
@@ -144,7 +145,7 @@ def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Calla
         try:
             result = convert(node)
             value = node.meta.get("val")
-            return result if value is None else _sized(importer, result, value)
+            return result if value is None else _sized(importer, _typed(importer, node, result), value)
         except VMKitError:
             raise
         except Exception as error:
@@ -158,6 +159,20 @@ def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Calla
             ) from error
 
     return converted
+
+
+def _typed(importer: Importing, node: fx.Node, result: object) -> object:
+    """Return a result in the type that PyTorch gives it; an error where only one of the two has fractions."""
+    dtype = str(getattr(node.meta["val"], "dtype", "")).removeprefix("torch.")
+    own = result.ty.dtype if isinstance(result, relax.Expr) and isinstance(result.ty, relax.TensorType) else None
+    if own is None or not dtype or own == dtype:
+        return result
+    if ("float" in dtype) != ("float" in str(own)) or "complex" in dtype:
+        raise UnsupportedOperatorError(
+            f"{_WAY}: TVM's importer computes node {node.name!r} ({node.target}) in {own}, PyTorch in {dtype}",
+            [str(node.target)],
+        )
+    return importer.block_builder.emit(relax.op.astype(cast("relax.Expr", result), dtype))
 
 
 def _sized(importer: Importing, result: object, value: object) -> object:
