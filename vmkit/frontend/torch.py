@@ -21,7 +21,7 @@ from ..errors import ModelError, UnsupportedOperatorError, VMKitError
 from ..schedule.expressions import uses
 from .packages import needed
 from .torch_arithmetic import arithmetic
-from .torch_indices import Importing, read_at, written_at
+from .torch_indices import Importing, read_at, windows_of, written_at
 from .torch_sizes import with_plain_inputs
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             mended = {
                 "cat.default": partial(_joined, self),
                 "index.Tensor": partial(read_at, self, own["index.Tensor"]),
+                "unfold.default": partial(windows_of, self),
             }
             written = {name: partial(written_at, self) for name in ("index_put.default", "index_put_.default")}
             converters = more | own | arithmetic(self, own) | mended | written

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from tvm import relax, te, tirx
+from tvm import ir, relax, te, tirx
 
 from .._dataclasses import dataclass
 from ..errors import UnsupportedOperatorError
@@ -22,7 +22,7 @@ from ..relay.op.kernel import from_either_end
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["Importing", "read_at", "written_at"]
+__all__ = ["Importing", "read_at", "windows_of", "written_at"]
 
 
 class Importing(Protocol):
@@ -113,6 +113,33 @@ def written_at(importer: Importing, node: fx.Node) -> relax.Expr:
     updates = emit(relax.op.permute_dims(emit(seen), _inverse(axes.of_result)))
     made = emit(relax.op.scatter_nd(moved, positions, updates, "add" if is_added else "update"))
     return emit(relax.op.permute_dims(made, _inverse(axes.first)))
+
+
+def windows_of(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return the windows of some elements along an axis, so many steps apart; the last axis goes within a window."""
+    data, axis, extent, step = cast("tuple[Any, ...]", node.args)
+    sizes = list(importer.env[data].ty.shape)
+    if sizes and not isinstance(sizes[axis], tirx.IntImm | ir.Var):
+        # TVM writes the number of windows in two ways then, and takes them for different ones.
+        raise UnsupportedOperatorError(
+            f"a program of torch.export: node {node.name!r} ({node.target}) takes windows along an axis whose size, "
+            f"{sizes[axis]}, is computed; it must be a number or a dimension",
+            [str(node.target)],
+        )
+
+    def kernel(data: te.Tensor) -> te.Tensor:
+        along = axis % max(1, len(data.shape))
+        if not len(data.shape):
+            return te.compute([extent], lambda _: data(), name="unfold", tag="injective")
+        count = tirx.floordiv(data.shape[along] - extent, tirx.IntImm("int64", step)) + 1
+        shape = [*data.shape[:along], count, *data.shape[along + 1 :], tirx.IntImm("int64", extent)]
+
+        def element(*index: tirx.Expr) -> tirx.Expr:
+            return data(*index[:along], index[along] * step + index[-1], *index[along + 1 : -1])
+
+        return te.compute(shape, element, name="unfold", tag="injective")
+
+    return importer.block_builder.emit_te(kernel, importer.env[data], primfunc_name_hint="unfold")
 
 
 def _written_where(
