@@ -118,6 +118,11 @@ CASES = {
         lambda b, n: [torch.rand(b, n, 3)],
         [{0: "b", 1: "n"}],
     ),
+    "windows along axes": (
+        Of(lambda x: (x.unfold(1, 2, 1), x.unfold(-1, 2, 3) * 2, x.unfold(2, 4, 1), x.sum().unfold(0, 1, 1))),
+        lambda b, n: [torch.rand(b, n, 8)],
+        [{0: "b", 1: "n"}],
+    ),
     "convolutions": (
         Of(windows, conv=torch.nn.Conv2d(3, 4, 3, padding=1), norm=torch.nn.BatchNorm2d(4)),
         lambda b, n: [torch.rand(b, 3, 2 * n, 7), torch.rand(n)],
@@ -178,6 +183,12 @@ def test_different_values_where_a_mask_is_true_are_refused_by_name() -> None:
     module = Of(lambda x, y: x.index_put((x > 0.5,), y))
     with pytest.raises(UnsupportedOperatorError, match=r"node 'index_put' .* writes different values where a mask"):
         vmkit.compile(exported(module, [torch.ones(2, 2), torch.rand(4)], [{}, {}]))
+
+
+def test_windows_along_a_computed_size_are_refused_by_name() -> None:
+    program = exported(Of(lambda x: x.unfold(0, 3, 2)), [torch.rand(10)], [{0: 2 * Dim("n", min=3, max=9)}])
+    with pytest.raises(UnsupportedOperatorError, match=r"node 'unfold' .* along an axis whose size, .*, is computed"):
+        vmkit.compile(program, "llvm")
 
 
 def test_shapes_are_the_programs_own() -> None:

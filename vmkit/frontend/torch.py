@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import tvm
 from tvm import relax, tirx
@@ -20,6 +20,7 @@ from ..errors import ModelError, UnsupportedOperatorError, VMKitError
 from ..schedule.expressions import uses
 from .packages import needed
 from .torch_arguments import Importing
+from .torch_arithmetic import arithmetic
 from .torch_formulas import sizes_of
 from .torch_indices import read_at
 from .torch_operators import CONVERTERS
@@ -71,7 +72,8 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             own = super().create_convert_map()
             better = {name: partial(convert, self) for name, convert in CONVERTERS.items()}
             better["index.Tensor"] = partial(read_at, self, own["index.Tensor"])
-            return {name: _checked(self, convert) for name, convert in (own | better).items()}
+            every = own | arithmetic(self, own) | better
+            return {name: _checked(self, convert) for name, convert in every.items()}
 
     try:
         decomposed = program.run_decompositions(_decompositions())
@@ -122,7 +124,7 @@ def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Calla
         try:
             result = convert(node)
             value = node.meta.get("val")
-            return result if value is None else _sized(importer, result, value)
+            return result if value is None else _sized(importer, _typed(importer, node, result), value)
         except VMKitError:
             raise
         except Exception as error:
@@ -136,6 +138,20 @@ def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Calla
             ) from error
 
     return converted
+
+
+def _typed(importer: Importing, node: fx.Node, result: object) -> object:
+    """Return a result in the type that PyTorch gives it; an error where only one of the two has fractions."""
+    dtype = str(getattr(node.meta["val"], "dtype", "")).removeprefix("torch.")
+    own = result.ty.dtype if isinstance(result, relax.Expr) and isinstance(result.ty, relax.TensorType) else None
+    if own is None or not dtype or own == dtype:
+        return result
+    if ("float" in dtype) != ("float" in str(own)) or "complex" in dtype:
+        raise UnsupportedOperatorError(
+            f"{_WAY}: TVM's importer computes node {node.name!r} ({node.target}) in {own}, PyTorch in {dtype}",
+            [str(node.target)],
+        )
+    return importer.block_builder.emit(relax.op.astype(cast("relax.Expr", result), dtype))
 
 
 def _sized(importer: Importing, result: object, value: object) -> object:

@@ -10,7 +10,7 @@ from tvm import relax
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["Converter", "Importing", "arguments_of"]
+__all__ = ["Converter", "Importing", "arguments_of", "cast_to"]
 
 
 class Importing(Protocol):
@@ -27,3 +27,8 @@ def arguments_of(node: fx.Node) -> list[Any]:
     """Return the arguments of a node in the order of its operator's schema, with the defaults of those left out."""
     schema = cast("Any", node.target)._schema.arguments
     return [*node.args, *(node.kwargs.get(a.name, a.default_value) for a in schema[len(node.args) :])]
+
+
+def cast_to(importer: Importing, value: relax.Expr, dtype: str) -> relax.Expr:
+    """Return a tensor in a data type."""
+    return value if str(value.ty.dtype) == dtype else importer.block_builder.emit(relax.op.astype(value, dtype))

@@ -10,7 +10,7 @@ from tvm import relax, te, tirx
 
 from ..errors import UnsupportedOperatorError
 from ..relay.ir import dims
-from .torch_arguments import Converter, Importing, arguments_of
+from .torch_arguments import Converter, Importing, arguments_of, cast_to
 from .torch_formulas import formula_of, sizes_of
 from .torch_indices import written_at
 from .torch_padding import PADDING
@@ -28,24 +28,19 @@ def _dtype(node: fx.Node) -> str:
     return str(cast("Any", node.meta["val"]).dtype).removeprefix("torch.")
 
 
-def _cast(importer: Importing, value: relax.Expr, dtype: str) -> relax.Expr:
-    is_same = str(value.ty.dtype) == dtype
-    return value if is_same else importer.block_builder.emit(relax.op.astype(value, dtype))
-
-
 def _reduced(importer: Importing, node: fx.Node, *, reduce: Callable[..., relax.Expr], wide: str = "") -> relax.Expr:
     """Return a reduction along axes, by default along all of them, computed in `wide` if that is given."""
     data, axes, keepdims = [*arguments_of(node), None, False][:3]
     axes = [axes] if isinstance(axes, int) else list(axes or []) or None
-    value = _cast(importer, importer.env[data], wide or _dtype(node))
+    value = cast_to(importer, importer.env[data], wide or _dtype(node))
     made = importer.block_builder.emit(reduce(value, axis=axes, keepdims=bool(keepdims)))
-    return _cast(importer, made, _dtype(node))
+    return cast_to(importer, made, _dtype(node))
 
 
 def _product(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return a product along one axis."""
     data, axis, keepdims, *_ = arguments_of(node)
-    value = _cast(importer, importer.env[data], _dtype(node))
+    value = cast_to(importer, importer.env[data], _dtype(node))
     return importer.block_builder.emit(relax.op.prod(value, axis=[axis], keepdims=bool(keepdims)))
 
 
@@ -63,23 +58,9 @@ def _joined(importer: Importing, node: fx.Node) -> relax.Expr:
     shapes = [list(each.meta["val"].shape) for each in given]
     is_empty = [len(shape) == 1 and isinstance(shape[0], int) and shape[0] == 0 for shape in shapes]
     kept = [each for each, empty in zip(given, is_empty, strict=True) if not empty] or given[:1]
-    parts = [_cast(importer, importer.env[each], _dtype(node)) for each in kept]
+    parts = [cast_to(importer, importer.env[each], _dtype(node)) for each in kept]
     joined = relax.op.concat(parts, axis) if len(parts) > 1 else parts[0]
     return importer.block_builder.emit(joined)
-
-
-def _divided(importer: Importing, node: fx.Node) -> relax.Expr:
-    """Return a quotient, rounded down or towards 0 if that is asked for."""
-    rounding = arguments_of(node)[2]
-    dtype, emit = _dtype(node), importer.block_builder.emit
-    a, b = (
-        _cast(importer, importer.env[each], dtype) if each in importer.env else relax.const(each, dtype)
-        for each in arguments_of(node)[:2]
-    )
-    if rounding == "floor":
-        return emit(relax.op.floor_divide(a, b))
-    quotient = emit(relax.op.divide(a, b))
-    return emit(relax.op.trunc(quotient)) if rounding == "trunc" and dtype.startswith("float") else quotient
 
 
 def _where_not_zero(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -87,7 +68,7 @@ def _where_not_zero(importer: Importing, node: fx.Node) -> relax.Expr:
     value = importer.env[arguments_of(node)[0]]
     count = sizes_of(importer, node.meta["val"].shape)[0]
     found = importer.block_builder.emit(relax.op.nonzero(value))
-    sized = importer.block_builder.match_cast(found, relax.TensorType([value.ty.ndim, count], "int64"))
+    sized = importer.block_builder.matchcast_to(found, relax.TensorType([value.ty.ndim, count], "int64"))
     return importer.block_builder.emit(relax.op.permute_dims(sized, [1, 0]))
 
 
@@ -158,9 +139,11 @@ def _masked_scatter(importer: Importing, node: fx.Node) -> relax.Expr:
 
 
 def _windows(importer: Importing, node: fx.Node) -> relax.Expr:
-    """Return the windows along an axis, each along a new last one."""
+    """Return the windows along an axis, each along a new last one; one element is a window by itself."""
     data, axis, width, step = arguments_of(node)
     tensor = importer.env[data]
+    if tensor.ty.ndim == 0:
+        return importer.block_builder.emit(relax.op.reshape(tensor, relax.ShapeExpr([width])))
     axis %= tensor.ty.ndim
     count = sizes_of(importer, [node.meta["val"].shape[axis]])[0]
 
@@ -243,8 +226,6 @@ CONVERTERS: dict[str, Converter] = {
     "amin.default": partial(_reduced, reduce=relax.op.min),
     "any.default": partial(_reduced, reduce=relax.op.max, wide="int8"),
     "cat.default": _joined,
-    "div.Scalar_mode": _divided,
-    "div.Tensor_mode": _divided,
     "grid_sampler_2d.default": _sampled,
     "index_put.default": written_at,
     "index_put_.default": written_at,

@@ -24,12 +24,12 @@ TABLES = {
 }
 
 
-def typed(changed: dict[str, Any], targets: int) -> None:
+def typed(changed: dict[str, Any], targets: int, features: int = 2) -> None:
     """Infer the type of an ensemble of eight trees, of which four are walked down at once."""
     shapes = {name: shape for name, (shape, _) in TABLES.items()} | changed
     tables = [relay.const(np.zeros(shapes[name], dtype)) for name, (_, dtype) in TABLES.items()]
     x = relay.var("x", shape=(relay.Any(), 2))
-    made = build("contrib_tree_ensemble", x, *tables, targets=targets, features=2, at_once=2)
+    made = build("contrib_tree_ensemble", x, *tables, targets=targets, features=features, at_once=2)
     infer_module(tvm.IRModule({"main": relay.Function([x], made)}))
 
 
@@ -54,3 +54,9 @@ def test_tables_that_go_together_are_taken() -> None:
 def test_tables_that_lack_what_is_read_are_refused(changed: dict[str, Any], targets: int, message: str) -> None:
     with pytest.raises(TypeCheckError, match=message):
         typed(changed, targets)
+
+
+@pytest.mark.parametrize("features", [-1, 1 << 28])
+def test_numbers_of_features_that_nodes_cannot_tell_are_refused(features: int) -> None:
+    with pytest.raises(TypeCheckError, match=f"features is {features}; trees read 0 to 268435455 of them"):
+        typed({}, 2, features)

@@ -205,6 +205,15 @@ def test_weights_of_dense_layers_may_be_kept_from_being_computed_at_run_time() -
     assert_folds(run, relay.nn.dense(x, known) * s, relay.nn.dense(x, known * relay.expand_dims(s, 1, 1)), x)
 
 
+@pytest.mark.parametrize("run_time_weights", [False, True])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_scale_that_a_tuple_takes_too_stays(is_first: bool, run_time_weights: bool) -> None:
+    scaled, kernel = X * S, positive(2, 4, 3, 3)
+    fields = [scaled, conv(scaled, kernel)]
+    before = relay.Tuple(fields if is_first else fields[::-1])
+    assert_becomes(ForwardFoldScaleAxis(run_time_weights=run_time_weights), before, before, X)
+
+
 @pytest.mark.parametrize("is_forward", [False, True])
 def test_only_known_weights_take_known_scales_where_that_is_asked_for(is_forward: bool) -> None:
     """Of one row, or an image of one pixel, a gate has the shape of a scale of the channels."""

@@ -25,15 +25,15 @@ from .registry import OpPattern, operator
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
-__all__ = ["EQUAL", "FEATURES", "LANES", "MISSING_IS_TRUE", "TURNED"]
+__all__ = ["EQUAL", "FEATURES", "LANES", "MISSING_IS_TRUE"]
 
 LANES = 8
 """How many ways down, of trees and rows, are gone at once."""
-FEATURES, MISSING_IS_TRUE, EQUAL, TURNED = (1 << 28) - 1, 1 << 28, 1 << 29, -1 << 31
-"""The parts of a node's first number: the feature; where what is no number goes; whether it asks for equality; whether
-the feature's sign is turned round."""
+FEATURES, MISSING_IS_TRUE, EQUAL = (1 << 28) - 1, 1 << 28, 1 << 29
+"""The parts of a node's first number: the feature; where what is no number goes; whether it asks for equality."""
 _QUESTIONS = ("LESS", "TURNED", "ANY")
 _ROWS = 64  # rows of a block
+_TURNED_BYTES = 1 << 18  # what the features of a block and their opposites may take
 
 
 @attrs_node("relay.attrs.TreeEnsembleAttrs")
@@ -42,7 +42,8 @@ class TreeEnsembleAttrs(Attrs):
 
     targets is how many results a row has, features how many the trees read; combine is SUM, MIN or MAX. Trees ask
     ``x <= threshold`` only, which is false for what is no number, where questions is LESS; ``-x <= threshold``, too,
-    where it is TURNED; and ``x == threshold``, but not of -x, where it is ANY. In uneven trees most leaves are far
+    where it is TURNED: behind the features follow their opposites then, as if there were twice as many; and
+    ``x == threshold``, but not of -x, where it is ANY. In uneven trees most leaves are far
     above the deepest one. Leaves are whole if each adds to all targets in their order. at_once is how many rows walk
     down together, through LANES / at_once trees.
     """
@@ -91,6 +92,8 @@ class TreeEnsemble:
             raise TypeCheckError(f"questions is {attrs.questions!r}; it is {', '.join(_QUESTIONS)}")
         if attrs.at_once not in (1, 2, 4, 8):
             raise TypeCheckError(f"at_once is {attrs.at_once}; it is 1, 2, 4 or 8")
+        if attrs.features < 0 or attrs.features > FEATURES:
+            raise TypeCheckError(f"features is {attrs.features}; trees read 0 to {FEATURES} of them")
         if isinstance(rows.shape[1], int) and rows.shape[1] < attrs.features:
             raise TypeCheckError(f"the trees read feature {attrs.features - 1}; data has {rows.shape[1]} features")
         _require_tables(attrs, tables)
@@ -146,16 +149,19 @@ class _Walk:
         self.attrs = attrs
         self.first, self.combine = _COMBINE[attrs.combine]
         self.trees = LANES // int(attrs.at_once)  # that a row walks down at once
+        self.rows = _ROWS
+        if attrs.questions == "TURNED":
+            self.rows = min(_ROWS, max(LANES, _TURNED_BYTES // (16 * max(1, int(attrs.features)))))
 
     def __call__(self, outputs: list[tirx.Buffer], data: tirx.Buffer, *tables: tirx.Buffer) -> None:
         (result,) = outputs
         count = data.shape[0]
-        blocks = tirx.floordiv(count + _ROWS - 1, const(_ROWS))
-        if isinstance(count, tirx.IntImm) and int(count.value) <= _ROWS:
+        blocks = tirx.floordiv(count + self.rows - 1, const(self.rows))
+        if isinstance(count, tirx.IntImm) and int(count.value) <= self.rows:
             self.block(result, data, tables, const(0))
             return
         # The pool of threads is not woken for one block.
-        with T.If(count <= _ROWS):
+        with T.If(count <= self.rows):
             with T.Then():
                 self.block(result, data, tables, const(0))
             with T.Else(), T.parallel(0, blocks) as block:
@@ -164,8 +170,9 @@ class _Walk:
     def block(self, result: tirx.Buffer, data: tirx.Buffer, tables: tuple[tirx.Buffer, ...], block: tirx.Expr) -> None:
         """Walk down all trees for the rows of one block."""
         roots = tables[2]
-        begin = T.bind(block * _ROWS)
-        rows = T.bind(tirx.min(data.shape[0] - begin, const(_ROWS)))
+        begin = T.bind(block * self.rows)
+        rows = T.bind(tirx.min(data.shape[0] - begin, const(self.rows)))
+        asked, first = (self.turned(data, begin, rows), const(0)) if self.attrs.questions == "TURNED" else (data, begin)
         zero = tirx.const(0.0, str(data.dtype))
         with grid([rows, self.attrs.targets]) as (r, t):
             T.buffer_store(result, tirx.const(self.first, str(data.dtype)), [begin + r, t])
@@ -178,20 +185,33 @@ class _Walk:
             for lane in range(LANES):
                 T.buffer_store(at, roots[group * self.trees + lane % self.trees], [lane])
             if at_once == 1:
-                self.descend(at, data, tables, [begin + some], tables[3][group])
+                self.descend(at, asked, tables, [first + some], tables[3][group])
                 self.gather(at, result, tables, begin + some)
             else:
                 # Past the last row the last one goes once more, and is not added.
-                each = [T.bind(begin + tirx.min(some * at_once + k, rows - 1)) for k in range(at_once)]
-                self.descend(at, data, tables, each, tables[3][group])
+                each = [T.bind(tirx.min(some * at_once + k, rows - 1)) for k in range(at_once)]
+                self.descend(at, asked, tables, [first + row for row in each], tables[3][group])
                 for k, row in enumerate(each):
                     with T.If(some * at_once + k < rows), T.Then():
-                        self.gather(at, result, tables, row, k)
+                        self.gather(at, result, tables, begin + row, k)
         if self.attrs.combine != "SUM":
             with grid([rows, self.attrs.targets]) as (r, t):
                 value = result[begin + r, t]
                 untouched = value == tirx.const(self.first, str(data.dtype))
                 T.buffer_store(result, tirx.Select(untouched, zero, value), [begin + r, t])
+
+    def turned(self, data: tirx.Buffer, begin: tirx.Expr, rows: tirx.Expr) -> tirx.Buffer:
+        """Return the features of a block's rows, and behind them their opposites.
+
+        A sign that each node turns by itself is an operation on each way down, which LLVM makes vectors of: to put
+        these together from places that differ takes twice as long as the walk.
+        """
+        features, dtype = max(1, int(self.attrs.features)), str(data.dtype)
+        both = T.alloc_buffer((const(self.rows), const(2 * features)), dtype, scope="global", layout=None)
+        with grid([rows, int(self.attrs.features)]) as (r, f):
+            T.buffer_store(both, data[begin + r, f], [r, f])
+            T.buffer_store(both, -data[begin + r, f], [r, features + f])
+        return both
 
     def descend(
         self,
@@ -210,26 +230,25 @@ class _Walk:
         moved = T.alloc_buffer((1,), "bool", scope="local", layout=None)
         T.buffer_store(moved, tirx.const(True, "bool"), [0])
         with T.While(moved[0]):
-            changed: Any = tirx.const(0, "int32")
+            # Added up, as a branch for each lane would be foreseen wrongly.
+            changed: Any = tirx.const(0, "int64")
             for lane in range(LANES):
-                old = T.bind(at[lane])
-                new = T.bind(self.next(old, data, tables, rows[lane // self.trees]))
-                changed = T.bind(changed | (old ^ new))
+                row = rows[lane // self.trees]
+                old = T.bind(self.next(T.bind(at[lane]), data, tables, row))
+                new = T.bind(self.next(old, data, tables, row))
+                changed = T.bind(changed + (old ^ new).astype("int64"))
                 T.buffer_store(at, new, [lane])
-            T.buffer_store(moved, changed != tirx.const(0, "int32"), [0])
+            T.buffer_store(moved, changed != tirx.const(0, "int64"), [0])
 
     def next(self, node: tirx.Expr, data: tirx.Buffer, tables: tuple[tirx.Buffer, ...], row: tirx.Expr) -> tirx.Expr:
         """Return the node behind a node."""
         nodes, thresholds = tables[0], tables[1]
         kind = T.bind(nodes[node, 0])
-        feature = kind if self.attrs.questions == "LESS" else kind & tirx.const(FEATURES, "int32")
+        feature = kind & tirx.const(FEATURES, "int32") if self.attrs.questions == "ANY" else kind
         value, threshold = T.bind(data[row, feature]), T.bind(thresholds[node])
         zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
         holds = value <= threshold
-        if self.attrs.questions == "TURNED":
-            # Read by itself: what is part of an index becomes wider.
-            holds = _turned(value, T.bind(nodes[node, 0] & tirx.const(TURNED, "int32"))) <= threshold
-        elif self.attrs.questions == "ANY":
+        if self.attrs.questions == "ANY":
             asked = tirx.Select((kind & tirx.const(EQUAL, "int32")) != zero, value == threshold, holds)
             # Comparisons with itself are not folded away: to LLVM, what is no number does not differ from itself.
             holds = tirx.Select(tirx.isnan(value), (kind & tirx.const(MISSING_IS_TRUE, "int32")) != zero, asked)
@@ -262,11 +281,3 @@ class _Walk:
                 place = T.bind(begin.astype("int64") + i)
                 target = T.bind(ids[place].astype("int64"))
                 T.buffer_store(result, self.combine(result[row, target], weights[place]), [row, target])
-
-
-def _turned(value: tirx.Expr, sign: tirx.Expr) -> tirx.Expr:
-    """Return a number with its sign turned round where the first bit of an integer is set."""
-    bits = f"int{value.ty.dtype.bits}"
-    if bits == "int64":
-        sign = sign.astype(bits) << tirx.const(32, bits)
-    return tirx.reinterpret(str(value.ty.dtype), tirx.reinterpret(bits, value) ^ sign)

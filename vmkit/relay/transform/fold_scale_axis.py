@@ -278,13 +278,16 @@ class _Forward:
             return is_positive(scale.factors) and self.passed_on(user, scale, made)
         if is_call(user, *_SUMS):
             return self.sum(user, expr, scale, made)
-        weight = None
-        if not self.run_time_weights and not (len(user.args) > 1 and is_known(user.args[1], scale)):
+        if not is_call(user, *_CONVOLUTIONS, "nn.dense"):
             return False
-        if is_call(user, *_CONVOLUTIONS) and user.args[0].same_as(expr) and not user.args[1].same_as(expr):
-            weight = self.convolution_weight(user, scale)
-        elif is_call(user, "nn.dense") and user.args[0].same_as(expr) and not user.args[1].same_as(expr):
-            weight = scaled_weight(user.args[1], scale, (1,)) if scale.axes == last_axis(expr) else None
+        weight = None
+        if not self.run_time_weights and not is_known(user.args[1], scale):
+            return False
+        if user.args[0].same_as(expr) and not user.args[1].same_as(expr):
+            if is_call(user, *_CONVOLUTIONS):
+                weight = self.convolution_weight(user, scale)
+            elif scale.axes == last_axis(expr):
+                weight = scaled_weight(user.args[1], scale, (1,))
         if weight is None:
             return False
         made[user] = Call(user.op, [user.args[0], weight], user.attrs, span=user.span)

@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     import numpy as np
     import tvm_ffi
 
-    from .. import conversion
+    from ..._tvm import running
+    from .. import conversion, element_types
     from .value import Given, Result, RuntimeValue, Staged
 else:
     np = deferred("numpy")
     tvm_ffi = deferred("tvm_ffi")
+    running = deferred("vmkit._tvm.running")
     conversion = deferred("vmkit.values.conversion")
+    element_types = deferred("vmkit.values.element_types")
 
 __all__ = ["MapSpec"]
 
@@ -106,9 +109,11 @@ class MapSpec(Spec, kind="map"):
 
     def from_runtime(self, value: RuntimeValue, release: Release | None = None) -> Result:
         assert isinstance(value, tvm_ffi.Array)
-        keys, values = _listed(value[0], self.key), _listed(value[1], self.value)
+        keys = _listed(running.array_item(value, 0), self.key)
+        values = _listed(running.array_item(value, 1), self.value)
         if self.is_list:
-            return [dict(zip(keys, row, strict=True)) for row in values]
+            dicts: list[Result] = _dicts(keys, values)
+            return dicts
         return dict(zip(keys, values, strict=True))
 
     def _fields_to_json(self) -> dict[str, Any]:
@@ -134,10 +139,22 @@ class Entries(tuple[Any, ...]):
     __slots__ = ()
 
 
+def _dicts(keys: list[Any], rows: list[list[Any]]) -> list[Result]:
+    """Return the dict of each row of a matrix. Two or three keys, which most classifiers have, are written out: that
+    takes a third of the time."""
+    if len(keys) == 2:
+        first, second = keys
+        return [{first: a, second: b} for a, b in rows]
+    if len(keys) == 3:
+        first, second, third = keys
+        return [{first: a, second: b, third: c} for a, b, c in rows]
+    return [dict(zip(keys, row, strict=True)) for row in rows]
+
+
 def _listed(tensor: RuntimeValue, dtype: str) -> list[Any]:
     """Return the elements of a tensor of a program as Python's numbers or texts, in lists as deep as its shape."""
-    spec = _vector(dtype)
-    array = conversion.to_numpy(spec.from_runtime(tensor) if spec.is_restored else conversion.from_runtime(tensor))
+    is_stored = element_types.is_stored_type(dtype)
+    array = conversion.to_numpy(_vector(dtype).from_runtime(tensor) if is_stored else tensor)
     assert isinstance(array, np.ndarray)
     made: list[Any] = array.tolist()
     return made

@@ -87,8 +87,9 @@ class TensorSpec(Spec, kind="tensor"):
         return element_types.is_stored_type(self.dtype)
 
     def from_runtime(self, value: RuntimeValue, release: Release | None = None) -> Result:
-        if isinstance(value, runtime.Tensor) and element_types.is_stored_type(self.dtype):
-            return stored.restored_tensor(value, self.dtype)
+        if type(value) is runtime.Tensor:
+            is_stored = element_types.is_stored_type(self.dtype)
+            return stored.restored_tensor(value, self.dtype) if is_stored else value
         return conversion.from_runtime(value, release)
 
     def _fields_to_json(self) -> dict[str, Any]:

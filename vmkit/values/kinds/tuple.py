@@ -14,10 +14,12 @@ from .value import Release
 if TYPE_CHECKING:
     import tvm_ffi
 
+    from ..._tvm import running
     from .. import conversion
     from .value import Given, Result, RuntimeValue, Staged
 else:
     tvm_ffi = deferred("tvm_ffi")
+    running = deferred("vmkit._tvm.running")
     conversion = deferred("vmkit.values.conversion")
 
 __all__ = ["TupleSpec"]
@@ -66,12 +68,14 @@ class TupleSpec(Spec, kind="tuple"):
         return any(field.is_restored for field in self.fields)
 
     def from_runtime(self, value: RuntimeValue, release: Release | None = None) -> Result:
-        if not isinstance(value, tvm_ffi.Array) or conversion.is_adt(value):
+        if not isinstance(value, tvm_ffi.Array):
             return conversion.from_runtime(value, release)
-        if len(value) != len(self.fields):
-            raise ValueError(f"a tuple of {len(value)}, expected {len(self.fields)} fields")
         # Array's own iterator asks for the size before each item.
-        items = [conversion.array_item(value, index) for index in range(len(value))]
+        items = running.array_items(value)
+        if items and type(items[0]) is int:  # the tag of an ADT value
+            return conversion.from_runtime(value, release)
+        if len(items) != len(self.fields):
+            raise ValueError(f"a tuple of {len(items)}, expected {len(self.fields)} fields")
         return tuple([field.from_runtime(item, release) for item, field in zip(items, self.fields, strict=True)])
 
     def _fields_to_json(self) -> dict[str, Any]:

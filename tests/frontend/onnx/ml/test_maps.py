@@ -67,13 +67,15 @@ def expected(proto: onnx.ModelProto, feed: Mapping[str, Any]) -> Any:
         ([2, 0, 2], ["n", 3]),
         (["b", "a", "é"], ["n", 3]),
         (["b", "a", "c"], ["n", "columns"]),
+        ([4, 3], ["n", 2]),
+        (["b", "a", "d", "c"], ["n", 4]),
     ],
 )
 def test_scores_become_a_list_of_dicts(labels: Any, shape: Any) -> None:
     proto = zipped(labels, shape)
     vm = machine(proto)
     for rows in (1, 4, 0):
-        x = numbers(rows, 3)
+        x = numbers(rows, len(labels))
         result, wanted = vm.run(x), expected(proto, {"x": x})
         assert result == wanted
         # The order of the keys and the types of Python are the same too.

@@ -109,6 +109,20 @@ def test_what_is_missing_goes_its_way_where_nothing_asks_for_equality(
     agrees(Ensemble(9, 5, 1, modes=modes, growth=growth).regressor(1, dtype), {"x": x}, {"x": x[3:6]})
 
 
+@pytest.mark.parametrize("width", [700, 6000])
+def test_what_is_missing_goes_its_way_among_many_features(width: int) -> None:
+    """Rows are walked down in smaller blocks, the more features they have."""
+    made = Ensemble(11, 5, 1, modes=MODES[:4], growth=0.7, seed=3)
+    made.nodes["nodes_featureids"] = [place * width // FEATURES for place in made.nodes["nodes_featureids"]]
+    leaves = {f"target_{name}": column for name, column in made.leaves.items()}
+    wide = {"x": (["n", width], "float32")}
+    model = single("TreeEnsembleRegressor", wide, [F], 3, n_targets=1, **made.nodes, **leaves)
+    random = np.random.default_rng(width)
+    x = random.normal(size=(70, width)).astype("float32")
+    x[random.random(x.shape) < 0.2] = np.nan
+    agrees(model, {"x": x}, {"x": x[:1]}, {"x": x[:9]})
+
+
 def test_trees_that_share_nodes_and_roots() -> None:
     """Trees of the newest operator may lead to one node from several, and from two trees."""
     attributes = {

@@ -7,7 +7,9 @@ side by side; a node that several lead to is there for each of them.
 
 from __future__ import annotations
 
+import copy
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ import numpy as np
 from ....errors import ModelError
 from ....relay.ir import Expr
 from ....relay.op import build
-from ....relay.op.trees import EQUAL, LANES, MISSING_IS_TRUE, TURNED
+from ....relay.op.trees import EQUAL, LANES, MISSING_IS_TRUE
 from ..known import constant
 from .tree_nodes import MODES, Leaves, Nodes
 
@@ -59,6 +61,18 @@ class Forest:
         self.nodes = nodes.without_sets()
         self._longest, self._mean, self.reached = self.nodes.ways_down(roots)
 
+    @property
+    def only_target(self) -> int | None:
+        """The target that all leaves add to; None where they differ."""
+        targets = self.leaves.targets
+        return int(targets[0]) if len(targets) and (targets == targets[0]).all() else None
+
+    def of_one_target(self) -> Forest:
+        """Return the trees with the only target that leaves add to as the one that there is."""
+        own = copy.copy(self)
+        own.targets, own.leaves = 1, replace(self.leaves, targets=np.zeros_like(self.leaves.targets))
+        return own
+
     def scores(self, rows: Expr, combine: str) -> Expr:
         """Return what the leaves that rows reach add up to, or the least or largest: (rows, targets)."""
         order = self._order()
@@ -71,7 +85,8 @@ class Forest:
         steps = np.concatenate([np.zeros(missing), self._longest[order]]).astype("int32")
         asking = np.flatnonzero(~self.nodes.is_leaf)
         pairs = np.stack([self.nodes.true[asking], self.nodes.false[asking]], axis=1)
-        questions, kinds, thresholds = self._questions(asking, pairs)
+        features = int(self.nodes.features[asking].max(initial=-1)) + 1
+        questions, kinds, thresholds = self._questions(asking, pairs, features)
         # The node that stands in each place: roots, a leaf that adds nothing, and the two behind each that asks.
         source = np.concatenate([self.roots[order], leaves_only, pairs.ravel()])
         first = np.zeros(len(self.nodes), "int64")
@@ -90,7 +105,7 @@ class Forest:
             rows,
             *[constant(table) for table in tables],
             targets=self.targets,
-            features=int(self.nodes.features[asking].max(initial=-1)) + 1,
+            features=features,
             combine=combine,
             questions=questions,
             is_uneven=bool(np.mean(self._mean) < _UNEVEN * np.mean(self._longest)),
@@ -109,9 +124,12 @@ class Forest:
         return np.arange(len(by_depth)) if given <= _WORTH_SORTING * best else by_depth
 
     def _questions(
-        self, asking: np.ndarray[Any, Any], pairs: np.ndarray[Any, Any]
+        self, asking: np.ndarray[Any, Any], pairs: np.ndarray[Any, Any], features: int
     ) -> tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """Return what questions there are, and kinds and thresholds of all nodes; turn pairs where a question is."""
+        """Return what questions there are, and kinds and thresholds of all nodes; turn pairs where a question is.
+
+        There are so many features, behind which their opposites follow.
+        """
         nodes, dtype = self.nodes, np.dtype(self.dtype)
         modes = nodes.modes[asking]
         with np.errstate(over="ignore", invalid="ignore"):
@@ -126,16 +144,16 @@ class Forest:
         missing = np.where(_among(modes, _GT, _GTE), ~given, given) & (modes != _NEQ)
         kinds, thresholds = np.zeros(len(nodes), "int32"), np.zeros(len(nodes), dtype)
         if is_equality.any():
-            flags = np.where(is_equality, EQUAL, 0) | np.where(missing, MISSING_IS_TRUE, 0)
+            kind = np.where(is_equality, EQUAL, 0) | np.where(missing, MISSING_IS_TRUE, 0)
         else:
             # What holds for what is no number is the opposite of x > y, which is -x < -y; x <= NaN is false for all.
             opposite = np.where(np.isnan(levels), dtype.type(np.inf), _below(-levels))
-            flags, levels, is_turned = (
-                np.where(missing, TURNED, 0),
+            kind, levels, is_turned = (
+                np.where(missing, features, 0),
                 np.where(missing, opposite, levels),
                 is_turned ^ missing,
             )
-        kinds[asking], thresholds[asking] = nodes.features[asking] | flags, levels
+        kinds[asking], thresholds[asking] = nodes.features[asking] + kind, levels
         pairs[is_turned] = pairs[is_turned, ::-1]
         return "ANY" if is_equality.any() else "TURNED" if missing.any() else "LESS", kinds, thresholds
 

@@ -13,6 +13,7 @@ from ....relay.ir import Expr
 from ..context import Context
 from ..known import constant
 from ..registry import converter
+from .forest import Forest
 from .listed_trees import NodeLists, compared_in, listed_values
 from .scores import class_labels, pair_of, picked, rows_of, transformed
 
@@ -39,18 +40,18 @@ def tree_ensemble_classifier(
     base = listed_values(ctx, base_values, base_values_as_tensor, "base_values").tolist()
     dtype = compared_in(ctx, x)
     forest = nodes.forest(ctx, dtype, len(labels), [class_treeids, class_nodeids, class_ids, weights])
-    scores = forest.scores(rows_of(ctx, x, dtype), "SUM")
+    rows = rows_of(ctx, x, dtype)
     if len(base) > len(labels):
         ctx.fail(f"base_values has {len(base)} elements for {len(labels)} classes")
     scored = set(class_ids)
     if len(labels) > 2:
-        index, scores = _of_many(ctx, scores, base, scored, len(labels))
+        index, scores = _of_many(ctx, forest.scores(rows, "SUM"), base, scored, len(labels))
         scores = transformed(ctx, scores, post_transform)
     elif len(labels) == 2:
         is_positive = bool((weights >= 0).all())
-        index, scores = _of_two(ctx, scores, base, scored, is_positive, post_transform)
+        index, scores = _of_two(ctx, _pair(forest, rows), base, scored, is_positive, post_transform)
     else:
-        scores = relay.add(scores, ctx.constant(base or [0.0], dtype))
+        scores = relay.add(forest.scores(rows, "SUM"), ctx.constant(base or [0.0], dtype))
         index = _above(ctx, scores, 0.0)
         # onnxruntime calls the only class 1, and what is not in it 0.
         labels = np.array([0, 1], "int64") if labels.dtype != object else np.array([labels[0]] * 2, object)
@@ -64,8 +65,14 @@ def _above(ctx: Context, scores: Expr, threshold: float) -> Expr:
     return relay.cast(relay.greater(column, ctx.constant(threshold, ctx.dtype(scores))), "int64")
 
 
-def _column(scores: Expr, index: int) -> Expr:
-    return relay.strided_slice(scores, [index], [index + 1], axes=[1])
+def _pair(forest: Forest, rows: Expr) -> list[Expr]:
+    """Return the scores of each of two classes: (rows, 1). Often leaves add to one of them alone."""
+    only = forest.only_target
+    if only is not None:
+        score = forest.of_one_target().scores(rows, "SUM")
+        return [score if c == only else relay.zeros_like(score) for c in range(2)]
+    scores = forest.scores(rows, "SUM")
+    return [relay.strided_slice(scores, [c], [c + 1], axes=[1]) for c in range(2)]
 
 
 def _of_many(ctx: Context, scores: Expr, base: Sequence[float], scored: set[int], count: int) -> tuple[Expr, Expr]:
@@ -79,7 +86,7 @@ def _of_many(ctx: Context, scores: Expr, base: Sequence[float], scored: set[int]
 
 
 def _of_two(
-    ctx: Context, scores: Expr, base: Sequence[float], scored: set[int], is_positive: bool, transform: str
+    ctx: Context, pair: list[Expr], base: Sequence[float], scored: set[int], is_positive: bool, transform: str
 ) -> tuple[Expr, Expr]:
     """Return which of two classes it is, and their scores.
 
@@ -87,16 +94,16 @@ def _of_two(
     or its opposite where weights may be negative. With a base value for each, onnxruntime takes the first score for
     both.
     """
-    dtype = ctx.dtype(scores)
+    first, second = pair
+    dtype = ctx.dtype(first)
     threshold = 0.5 if is_positive and len(scored) < 2 else 0.0
-    first, second = _column(scores, 0), _column(scores, 1)
     if 1 in scored or len(base) == 2:
         if len(base) == 2 and 1 in scored:
             second = relay.add(first, ctx.constant(base[1], dtype))
             first = relay.negative(second) if 0 in scored else first
         elif base and 0 in scored:
             first = relay.add(first, ctx.constant(base[0], dtype))
-        pair = relay.concatenate([first, second], axis=1)
-        return _above(ctx, second if 1 in scored else first, threshold), transformed(ctx, pair, transform)
+        scores = relay.concatenate([first, second], axis=1)
+        return _above(ctx, second if 1 in scored else first, threshold), transformed(ctx, scores, transform)
     score = relay.add(first, ctx.constant(base[0], dtype)) if base else first
     return _above(ctx, score, threshold), pair_of(ctx, score, transform, is_share=is_positive)
