@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from math import prod
 from typing import Any
@@ -23,6 +24,7 @@ from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..relay.transform.share_constants import SharedConstants
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .constant_products import ConstantProduct, constant_product
+from .weight_offsets import offset_weight, window_sums
 
 __all__ = ["Difference", "IntegerProducts", "difference_of", "is_worth_it", "known_integers", "moved", "stored_as"]
 
@@ -91,7 +93,8 @@ def difference_of(value: Expr) -> Difference | None:
 def known_integers(value: Expr) -> np.ndarray[Any, Any] | None:
     """Return the numbers of an expression of integer constants, cast, subtracted and moved; None for any other.
 
-    Constants that would grow much when they are folded are still such expressions.
+    Constants that would grow much when they are folded are still such expressions. The array may be of a narrower type
+    than the expression.
     """
     if not type_of(value).dtype.startswith(("int", "uint")):
         return None
@@ -106,7 +109,7 @@ def known_integers(value: Expr) -> np.ndarray[Any, Any] | None:
         return None
     match value.op.name:
         case "cast":
-            return arrays[0].astype(type_of(value).dtype)
+            return arrays[0].astype(_holding(arrays[0].dtype, type_of(value).dtype), copy=False)
         case "subtract":
             return arrays[0] - arrays[1]
         case "transpose":
@@ -117,6 +120,14 @@ def known_integers(value: Expr) -> np.ndarray[Any, Any] | None:
             if sorted(source) == sorted(wanted) and source.isupper() and wanted.isupper():
                 return arrays[0].transpose([source.index(axis) for axis in wanted])
     return None
+
+
+def _holding(given: np.dtype[Any], wanted: str) -> str:
+    """Return a type in which what is cast from one to another, and differences of it, are the same numbers.
+
+    Weights are many, and two bytes hold what is made of integers of 8 bits.
+    """
+    return "int16" if given.itemsize == 1 and given.kind in "iu" and wanted in ("int32", "int64") else wanted
 
 
 def _holds_differences(dtype: str) -> bool:
@@ -144,24 +155,28 @@ def _chosen(node: RelayExpr, unit: IntegerUnit, shared: SharedConstants) -> Rela
     data = difference_of(call.args[0])
     if data is None or dims.equal(type_of(call.args[0]).shape[-1], weight.shape[-1] * product.groups) is not True:
         return node
-    most = max(int(weight.max(initial=0)), -int(weight.min(initial=0)))
-    if not is_worth_it(product.packed(_encoding(product.groups, unit)), unit, max(1, -(-most // 128))):
+    parts = _parts(weight, product.groups)
+    if not is_worth_it(product.packed(_encoding(product.groups, unit)), unit, len(parts)):
         return node
     if any(product.window.get("padding", ())) and not _is_of_range(data.zero, type_of(data.integers).dtype):
         return node  # no integer of the data's type stands for 0 around it
-    return _product(product, data, unit, shared)
+    return _product(product, data, parts, unit, shared)
 
 
-def _product(product: ConstantProduct, data: Difference, unit: IntegerUnit, shared: SharedConstants) -> Expr:
+def _product(
+    product: ConstantProduct, data: Difference, parts: Sequence[_Part], unit: IntegerUnit, shared: SharedConstants
+) -> Expr:
     """Return a product of integers less a number by the unit's instructions."""
-    weight = product.weight
     x, zero = stored_as(data, "uint8")
     filler = const(np.uint8(0)) if zero is None else build("cast", zero, dtype="uint8")
-    parts = [
-        product.multiplied(_encoding_of(product, part, unit), shared, x, filler, weight=part) for part in _parts(weight)
-    ]
-    result = reduce(lambda total, more: build("add", total, more), parts)
-    sums = weight.sum(axis=(1, 2, 3), dtype="int64").astype("int32")
+    terms: list[Expr] = []
+    for part in parts:
+        encoding = _encoding_of(product, part.weight, unit)
+        terms.append(product.multiplied(encoding, shared, x, filler, weight=part.weight))
+        if part.offset is not None:
+            terms.append(build("multiply", window_sums(product.call, x, zero), const(part.offset)))
+    result = reduce(lambda total, more: build("add", total, more), terms)
+    sums = sum(part.weight.sum(axis=(1, 2, 3), dtype="int64") for part in parts).astype("int32")
     if zero is not None and sums.any():
         result = build("subtract", result, build("multiply", zero, const(sums)))
     return result
@@ -193,14 +208,30 @@ def is_worth_it(packed: PackedWeight, unit: IntegerUnit, parts: int) -> bool:
     return packed.products * parts <= products * faster
 
 
-def _parts(weight: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """Return integers as the sum of some of int8: one is enough unless a zero point was subtracted from many sizes."""
-    parts: list[np.ndarray[Any, Any]] = []
+@dataclass(frozen=True)
+class _Part:
+    """A weight of int8, and what is added to all the numbers of an output of it, None for nothing."""
+
+    weight: np.ndarray[Any, Any]
+    offset: np.ndarray[Any, Any] | None = None
+
+
+def _parts(weight: np.ndarray[Any, Any], groups: int) -> list[_Part]:
+    """Return integers as the sum of some of int8: one is enough unless those of an output are far apart.
+
+    Integers of 8 bits less a zero point are not; the data are summed once for all outputs there, which is less than
+    another product is unless each channel has its own.
+    """
+    is_narrow = weight.max(initial=0) <= 127 and weight.min(initial=0) >= -128
+    moved = None if is_narrow or groups > 1 else offset_weight(weight)
+    if moved is not None:
+        return [_Part(*moved)]
+    parts: list[_Part] = []
     left = weight if weight.dtype.kind == "i" else weight.astype("int64")
     while left.max(initial=0) > 127 or left.min(initial=0) < -128:
-        parts.append(np.clip(left, -128, 127).astype("int8"))
-        left = left - parts[-1]
-    return [*parts, left.astype("int8")]
+        parts.append(_Part(np.clip(left, -128, 127).astype("int8")))
+        left = left - parts[-1].weight
+    return [*parts, _Part(left.astype("int8"))]
 
 
 def _is_of_range(zero: Expr | None, dtype: str) -> bool:
