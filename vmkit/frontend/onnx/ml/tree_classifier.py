@@ -13,7 +13,7 @@ from ....relay.ir import Expr
 from ..context import Context
 from ..known import constant
 from ..registry import converter
-from .listed_trees import NodeLists, compared_in, listed_values
+from .listed_trees import NodeLists, compared_in, integers, listed_values
 from .scores import class_labels, pair_of, picked, rows_of, transformed
 
 
@@ -42,7 +42,7 @@ def tree_ensemble_classifier(
     scores = forest.scores(rows_of(ctx, x, dtype), "SUM")
     if len(base) > len(labels):
         ctx.fail(f"base_values has {len(base)} elements for {len(labels)} classes")
-    scored = set(class_ids)
+    scored = set(np.unique(integers(class_ids)).tolist())
     if len(labels) > 2:
         index, scores = _of_many(ctx, scores, base, scored, len(labels))
         scores = transformed(ctx, scores, post_transform)
