@@ -128,3 +128,18 @@ def test_lists_in_a_file_are_part_of_what_a_model_consists_of(tmp_path: Path) ->
         onnx.save(proto, tmp_path / name)
         found.append([bytes(part) for part in parts_of(read_model(tmp_path / name))])
     assert found[0] == found[1] != found[2]
+
+
+def test_long_attributes_that_are_no_such_lists_are_the_parsers(tmp_path: Path) -> None:
+    node = helper.make_node("TreeEnsembleClassifier", ["x"], ["y"], domain="ai.onnx.ml")
+    node.attribute.add().s = b"s" * (1 << 16)  # without a name, and a type
+    node.attribute.append(helper.make_attribute("text", "s" * (1 << 16)))
+    node.attribute.append(helper.make_attribute("nodes_modes", [f"{k:040}" for k in range(2000)]))
+    node.attribute.append(helper.make_attribute("nodes_values", [0.5] * (1 << 14)))
+    of_another = helper.make_node("Constant", [], ["y"], value_ints=[1] * (1 << 16))
+    proto = helper.make_model(helper.make_graph([node, of_another], "g", [], []))
+    onnx.save(proto, tmp_path / "model.onnx")
+    loaded = read_model(tmp_path / "model.onnx")
+    assert list(loaded.lists) == [("y", "nodes_values")]
+    node.attribute[3].ClearField("floats")
+    assert list(loaded.model.graph.node) == [node, of_another]

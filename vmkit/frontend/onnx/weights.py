@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -117,9 +118,9 @@ def _list(data: mmap.mmap, begin: int, end: int, file: Path) -> tuple[str, LongL
 
     Where it is, the name comes first, then the elements, then the attribute's type.
     """
-    fields = _fields(data, begin, end)
-    number, _, _, first, last = next(fields)
-    kind = _LISTS.get(next(fields)[0])
+    start = list(islice(_fields(data, begin, end), 2))
+    number, _, _, first, last = start[0]
+    kind = _LISTS.get(start[1][0]) if len(start) == 2 else None
     tail = b"" if kind is None else _varint_bytes(_TYPE << 3 | _VARINT) + _varint_bytes(kind)
     if number != 1 or kind is None or data[end - len(tail) : end] != tail:
         return None
