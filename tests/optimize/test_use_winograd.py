@@ -232,3 +232,27 @@ def test_at_the_first_level_tiles_are_for_programs_that_are_mostly_such_layers(i
         executable = vmkit.compile(tvm.IRModule({"main": function}), "llvm")
     result = vmkit.VirtualMachine(executable, "cpu").run(data).numpy()
     np.testing.assert_allclose(result, expected, rtol=1e-3, atol=2e-3)
+
+
+def test_weights_that_float16_holds_are_constants_of_it() -> None:
+    weight = numbers(3, 3, 64, 64).astype("float16").astype("float32")
+    for kernel, dtype in ((weight, "float16"), (weight + np.float32(1e-6), "float32")):
+        function = layer((1, 12, 12, 64), kernel, "relu")
+        mod = UseWinograd(lanes=16, registers=32)(InferType()(tvm.IRModule({"main": function})))
+        (call,) = (node for node in post_order(mod["main"]) if is_call(node, NAME))
+        assert call.args[1].checked_type.dtype == dtype and tuple(call.args[1].checked_type.shape) == kernel.shape
+        x = numbers(1, 12, 12, 64, seed=2)
+        got = vmkit.VirtualMachine(vmkit.compile(function)).run(x).numpy()
+        np.testing.assert_allclose(got, after(convolved(x, kernel, (1, 1, 1, 1)), "relu", None), rtol=1e-3, atol=1e-3)
+
+
+def test_a_weight_of_float16_that_comes_at_run_time_is_widened() -> None:
+    weight = numbers(3, 3, 16, 16).astype("float16")
+    x, w = relay.var("x", shape=(1, 8, 8, 16)), relay.var("w", shape=weight.shape, dtype="float16")
+    call = build(
+        NAME, x, w, tile=[2, 2], block=16, rows=1, count=1, lanes=16, padding=[1, 1, 1, 1], has_bias=False,
+        is_parallel_over_tiles=False, a_min=float("-inf"), a_max=float("inf"), is_shared=False,
+    )  # fmt: skip
+    data = numbers(1, 8, 8, 16, seed=1)
+    got = vmkit.VirtualMachine(vmkit.compile(relay.Function([x, w], call))).run(data, weight).numpy()
+    np.testing.assert_allclose(got, convolved(data, weight.astype("float32"), (1, 1, 1, 1)), rtol=1e-3, atol=1e-3)

@@ -159,6 +159,8 @@ def optimize_relay(
             is_left = is_partly_folded(current)
             if is_left:
                 return_free_memory()
+    # Weights as they were before they were packed.
+    return_free_memory()
     return current
 
 

@@ -42,7 +42,7 @@ Converter = Callable[["fx.Node"], object]
 
 def arithmetic(importer: Importing, known: Mapping[str, Converter]) -> dict[str, Converter]:
     """Return converters of elementwise operators by name, made of those that TVM's importer knows."""
-    made: dict[str, Converter] = dict.fromkeys(("div.Scalar_mode", "div.Tensor_mode"), partial(_divided, importer))
+    made: dict[str, Converter] = {}
     for name, convert in known.items():
         base, _, overload = name.partition(".")
         if overload and base in _SCALED:
@@ -51,7 +51,7 @@ def arithmetic(importer: Importing, known: Mapping[str, Converter]) -> dict[str,
             made[name] = partial(_product, importer)
         elif overload and base in _OF_RESULT | _COMPARISONS:
             made[name] = partial(_promoted, importer, convert)
-    return made
+    return made | dict.fromkeys(("div.Scalar_mode", "div.Tensor_mode"), partial(_divided, importer))
 
 
 def _promoted(importer: Importing, convert: Converter, node: fx.Node) -> object:

@@ -68,7 +68,7 @@ def _where_not_zero(importer: Importing, node: fx.Node) -> relax.Expr:
     value = importer.env[arguments_of(node)[0]]
     count = sizes_of(importer, node.meta["val"].shape)[0]
     found = importer.block_builder.emit(relax.op.nonzero(value))
-    sized = importer.block_builder.matchcast_to(found, relax.TensorType([value.ty.ndim, count], "int64"))
+    sized = importer.block_builder.match_cast(found, relax.TensorType([value.ty.ndim, count], "int64"))
     return importer.block_builder.emit(relax.op.permute_dims(sized, [1, 0]))
 
 

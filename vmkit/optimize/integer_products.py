@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 from math import prod
 from typing import Any
@@ -14,7 +14,6 @@ from ..kernels.packed_product.depthwise import depthwise_of
 from ..kernels.packed_product.encoding import Encoding
 from ..kernels.packed_product.integers import integers_of
 from ..kernels.packed_product.pairs import pairs_of
-from ..kernels.packed_product.shape import BLOCK, TILE
 from ..kernels.packed_product.weight import PackedWeight
 from ..relay.ir import Call, Constant, Expr, Function, Op, RelayExpr, const, dims, is_call
 from ..relay.op.registry import build
@@ -25,6 +24,7 @@ from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..relay.transform.share_constants import SharedConstants
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .constant_products import ConstantProduct, constant_product
+from .weight_offsets import offset_weight, window_sums
 
 __all__ = ["Difference", "IntegerProducts", "difference_of", "is_worth_it", "known_integers", "moved", "stored_as"]
 
@@ -98,7 +98,8 @@ def difference_of(value: Expr) -> Difference | None:
 def known_integers(value: Expr) -> np.ndarray[Any, Any] | None:
     """Return the numbers of an expression of integer constants, cast, subtracted and moved; None for any other.
 
-    Constants that would grow much when they are folded are still such expressions.
+    Constants that would grow much when they are folded are still such expressions. The array may be of a narrower type
+    than the expression.
     """
     if not type_of(value).dtype.startswith(("int", "uint")):
         return None
@@ -113,7 +114,7 @@ def known_integers(value: Expr) -> np.ndarray[Any, Any] | None:
         return None
     match value.op.name:
         case "cast":
-            return arrays[0].astype(type_of(value).dtype)
+            return arrays[0].astype(_holding(arrays[0].dtype, type_of(value).dtype), copy=False)
         case "subtract":
             return arrays[0] - arrays[1]
         case "transpose":
@@ -124,6 +125,14 @@ def known_integers(value: Expr) -> np.ndarray[Any, Any] | None:
             if sorted(source) == sorted(wanted) and source.isupper() and wanted.isupper():
                 return arrays[0].transpose([source.index(axis) for axis in wanted])
     return None
+
+
+def _holding(given: np.dtype[Any], wanted: str) -> str:
+    """Return a type in which what is cast from one to another, and differences of it, are the same numbers.
+
+    Weights are many, and two bytes hold what is made of integers of 8 bits.
+    """
+    return "int16" if given.itemsize == 1 and given.kind in "iu" and wanted in ("int32", "int64") else wanted
 
 
 def _holds_differences(dtype: str) -> bool:
@@ -151,32 +160,54 @@ def _chosen(node: RelayExpr, unit: IntegerUnit, shared: SharedConstants) -> Rela
     data = difference_of(call.args[0])
     if data is None or dims.equal(type_of(call.args[0]).shape[-1], weight.shape[-1] * product.groups) is not True:
         return node
-    most = max(int(weight.max(initial=0)), -int(weight.min(initial=0)))
-    if not is_worth_it(product.packed(_encoding(product, weight, unit)), unit, max(1, -(-most // 128))):
+    parts = _parts(weight, product.groups)
+    if not is_worth_it(product.packed(_encoding(product, weight, unit)), unit, len(parts)):
         return node
     if any(product.window.get("padding", ())) and not _is_of_range(data.zero, type_of(data.integers).dtype):
         return node  # no integer of the data's type stands for 0 around it
-    return _product(product, data, unit, shared)
+    return _product(product, data, parts, unit, shared)
 
 
-def _product(product: ConstantProduct, data: Difference, unit: IntegerUnit, shared: SharedConstants) -> Expr:
+def _product(
+    product: ConstantProduct, data: Difference, parts: Sequence[_Part], unit: IntegerUnit, shared: SharedConstants
+) -> Expr:
     """Return a product of integers less a number by the unit's instructions."""
-    weight = product.weight
     x, zero = stored_as(data, "uint8")
     filler = const(np.uint8(0)) if zero is None else build("cast", zero, dtype="uint8")
 
     def multiplied(part: np.ndarray[Any, Any]) -> Expr:
         return product.multiplied(_encoding_of(product, part, unit), shared, x, filler, weight=part)
 
-    around = _around(weight) if product.groups == 1 else None
-    if around is None:
-        result = reduce(lambda total, more: build("add", total, more), map(multiplied, _parts(weight)))
-    else:
-        result = _with_sums(multiplied, weight - around, const(np.int32(around)))
-    sums = weight.sum(axis=(1, 2, 3), dtype="int64").astype("int32")
+    terms: list[Expr] = []
+    sums = np.zeros(len(product.weight), "int64")
+    for part in parts:
+        sums += part.weight.sum(axis=(1, 2, 3), dtype="int64")
+        if part.offset is None:
+            terms.append(multiplied(part.weight))
+        elif _has_room(part.weight, _encoding_of(product, part.weight, unit)):
+            outputs, totals = _with_totals(multiplied, part.weight)
+            terms += [outputs, build("multiply", totals, const(part.offset))]
+            sums += part.offset * prod(part.weight.shape[1:])  # these are of the data with their zero point
+        else:
+            totals = window_sums(product.call, x, zero)
+            terms += [multiplied(part.weight), build("multiply", totals, const(part.offset))]
+    result = reduce(lambda total, more: build("add", total, more), terms)
     if zero is not None and sums.any():
-        result = build("subtract", result, build("multiply", zero, const(sums)))
+        result = build("subtract", result, build("multiply", zero, const(sums.astype("int32"))))
     return result
+
+
+def _has_room(weight: np.ndarray[Any, Any], encoding: Encoding) -> bool:
+    """Say whether the last block of outputs has a place for the sums of what many inputs are multiplied by."""
+    return len(weight) % encoding.width != 0 and prod(weight.shape[1:]) >= _LONG
+
+
+def _with_totals(multiplied: Callable[[np.ndarray[Any, Any]], Expr], weight: np.ndarray[Any, Any]) -> tuple[Expr, Expr]:
+    """Return a product, and the sums of the data over each window, which are one output more of it."""
+    units = len(weight)
+    both = multiplied(np.concatenate([weight, np.ones_like(weight[:1])]))
+    outputs = build("strided_slice", both, [0], [units], [1], axes=[-1])
+    return outputs, build("strided_slice", both, [units], [units + 1], [1], axes=[-1])
 
 
 def _encoding(product: ConstantProduct, weight: np.ndarray[Any, Any], unit: IntegerUnit) -> Encoding:
@@ -205,34 +236,30 @@ def is_worth_it(packed: PackedWeight, unit: IntegerUnit, parts: int) -> bool:
     return packed.products * parts <= products * faster
 
 
-def _parts(weight: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
-    """Return integers as the sum of some of int8: one is enough unless a zero point was subtracted from many sizes."""
-    parts: list[np.ndarray[Any, Any]] = []
+@dataclass(frozen=True)
+class _Part:
+    """A weight of int8, and what is added to all the numbers of an output of it, None for nothing."""
+
+    weight: np.ndarray[Any, Any]
+    offset: np.ndarray[Any, Any] | None = None
+
+
+def _parts(weight: np.ndarray[Any, Any], groups: int) -> list[_Part]:
+    """Return integers as the sum of some of int8: one is enough unless those of an output are far apart.
+
+    Integers of 8 bits less a zero point are not; the data are summed once for all outputs there, which is less than
+    another product is unless each channel has its own.
+    """
+    is_narrow = weight.max(initial=0) <= 127 and weight.min(initial=0) >= -128
+    moved = None if is_narrow or groups > 1 else offset_weight(weight)
+    if moved is not None:
+        return [_Part(*moved)]
+    parts: list[_Part] = []
     left = weight if weight.dtype.kind == "i" else weight.astype("int64")
     while left.max(initial=0) > 127 or left.min(initial=0) < -128:
-        parts.append(np.clip(left, -128, 127).astype("int8"))
-        left = left - parts[-1]
-    return [*parts, left.astype("int8")]
-
-
-def _around(weight: np.ndarray[Any, Any]) -> int | None:
-    """Return the number that integers of more than int8 are int8 less, None where there is none, or no need of it."""
-    low, high = int(weight.min(initial=0)), int(weight.max(initial=0))
-    if (low >= -128 and high <= 127) or high - low > 255 or len(weight) == TILE:
-        return None
-    return high - 127 if high > 127 else low + 128
-
-
-def _with_sums(multiplied: Callable[[np.ndarray[Any, Any]], Expr], weight: np.ndarray[Any, Any], times: Expr) -> Expr:
-    """Return a product, and so many times the sum of the data: one more output, where its last block has room."""
-    units, ones = len(weight), np.ones_like(weight[:1])
-    if units % (TILE if units < TILE else BLOCK) == 0 or ones.size < _LONG:
-        outputs, sums = multiplied(weight.astype("int8")), multiplied(ones.astype("int8"))
-    else:
-        both = multiplied(np.concatenate([weight, ones]).astype("int8"))
-        outputs = build("strided_slice", both, [0], [units], [1], axes=[-1])
-        sums = build("strided_slice", both, [units], [units + 1], [1], axes=[-1])
-    return build("add", outputs, build("multiply", sums, times))
+        parts.append(_Part(np.clip(left, -128, 127).astype("int8")))
+        left = left - parts[-1].weight
+    return [*parts, _Part(left.astype("int8"))]
 
 
 def _is_of_range(zero: Expr | None, dtype: str) -> bool:

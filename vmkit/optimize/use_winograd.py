@@ -15,6 +15,7 @@ from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..values.host_memory import as_array
 from .conv_layers import ConvLayer, Make, layers_of, rewrite_layers
+from .ops.winograd_fused import narrow_weight
 
 __all__ = ["UseWinograd", "is_whole", "shape_without_tiles"]
 
@@ -133,7 +134,7 @@ def _chosen(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> Make | 
         return build(
             "nn.contrib_conv2d_winograd_fused",
             data,
-            layer.weight_image(),
+            narrow_weight(layer.weight_image()),
             *added,
             tile=list(shape.tile),
             block=shape.block,

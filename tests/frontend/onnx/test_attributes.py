@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from vmkit.frontend.onnx.attributes import Attributes, LongList
+from vmkit.frontend.onnx.attributes import Attributes
+from vmkit.frontend.onnx.long_lists import LongList
 
 
 def attribute(value: object) -> object:

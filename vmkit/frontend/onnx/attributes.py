@@ -2,54 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, overload
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import AttributeProto
 
-__all__ = ["Attributes", "LongList"]
+from .long_lists import LongList
+
+__all__ = ["Attributes"]
 
 _LONG = 1 << 12  # from here on, a list of Python's numbers takes more memory than is worth the speed of reading it
 _ELEMENTS = {AttributeProto.INTS: ("ints", "int64"), AttributeProto.FLOATS: ("floats", "float32")}
 
 
-class LongList(Sequence[Any]):
-    """Numbers that read as a list of Python's do, kept as an array, which ``numpy.asarray`` gives without a copy.
+class Attributes(Mapping[str, Any]):
+    """The attributes of a node by name, as Python values; strings are str.
 
-    >>> numbers = LongList(np.array([3, 1, 2]))
-    >>> len(numbers), numbers[0], list(numbers[1:]), sorted(numbers)
-    (3, 3, [1, 2], [1, 2, 3])
+    Lists that were left in the model's file lie by the node's first output and the attribute's name.
     """
 
-    def __init__(self, array: np.ndarray[Any, Any]) -> None:
-        self._array = array
-
-    def __len__(self) -> int:
-        return len(self._array)
-
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> LongList: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        return LongList(self._array[index]) if isinstance(index, slice) else self._array[index].item()
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._array.tolist())
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        if copy is None:
-            return self._array if dtype is None else self._array.astype(dtype, copy=False)
-        return np.array(self._array, dtype, copy=copy)
-
-
-class Attributes(Mapping[str, Any]):
-    """The attributes of a node by name, as Python values; strings are str."""
-
-    def __init__(self, node: onnx.NodeProto) -> None:
+    def __init__(self, node: onnx.NodeProto, lists: Mapping[tuple[str, str], LongList] = MappingProxyType({})) -> None:
         self._values = {a.name: _python_value(a) for a in node.attribute}
+        if lists and node.output:
+            left = {a.name: lists.get((node.output[0], a.name)) for a in node.attribute}
+            self._values.update((name, found) for name, found in left.items() if found and not self._values[name])
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]

@@ -83,6 +83,7 @@ class ModelImporter:
         model = loaded.model
         self.folder = loaded.folder
         self.weights = loaded.weights
+        self.lists = loaded.lists
         self.model = model
         self.library = Functions(model)
         self.versions = opset_versions(model, opset)
@@ -220,7 +221,7 @@ class ModelImporter:
         made = families.find(domain, node.op_type, version)
         if made is None:
             return self.called(self.body(node, version, inputs), node, inputs, scope)
-        attributes = Attributes(node)
+        attributes = Attributes(node, self.lists)
         ignored = set(attributes) - made.attributes
         if ignored:
             raise ModelError(f"the attribute {', '.join(sorted(ignored))} is not supported")

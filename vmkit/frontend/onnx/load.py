@@ -16,6 +16,7 @@ from ..._dataclasses import dataclass
 from ...errors import ModelError
 from .external import bring_in, external_tensors, mapped
 from .in_file import InFile
+from .long_lists import LongList, LongTexts
 from .weights import without_weights
 
 __all__ = ["Loaded", "parts_of", "read_model"]
@@ -35,12 +36,15 @@ class Loaded:
         Where other files are looked for; None for a model that comes from memory.
     weights : mapping of str to InFile
         The initializers of the main graph whose data was left in the model's file.
+    lists : mapping of (str, str) to LongList
+        Lists that were left there, by the first output of their node and the name of the attribute.
     """
 
     model: onnx.ModelProto
     name: str
     folder: Path | None = None
     weights: Mapping[str, InFile] = field(default_factory=dict)
+    lists: Mapping[tuple[str, str], LongList] = field(default_factory=dict)
 
 
 def read_model(source: Any, whole: bool = False) -> Loaded:
@@ -72,8 +76,8 @@ def read_model(source: Any, whole: bool = False) -> Loaded:
     if not path.is_file():
         kind = "a folder" if path.is_dir() else "no such file"
         raise ModelError(f"{path}: {kind}; give the path of an .onnx file")
-    data, weights = (path.read_bytes(), {}) if whole else without_weights(path)
-    return _complete(Loaded(_checked(_parse(data, name), name), name, path.parent, weights))
+    data, weights, lists = (path.read_bytes(), {}, {}) if whole else without_weights(path)
+    return _complete(Loaded(_checked(_parse(data, name), name), name, path.parent, weights, lists))
 
 
 def parts_of(loaded: Loaded) -> Iterator[bytes | memoryview]:
@@ -82,6 +86,13 @@ def parts_of(loaded: Loaded) -> Iterator[bytes | memoryview]:
     for name, place in sorted(loaded.weights.items()):
         yield name.encode()
         yield _bytes_of(place.array())
+    for place_of_list, elements in sorted(loaded.lists.items()):
+        yield repr(place_of_list).encode()
+        if isinstance(elements, LongTexts):
+            yield repr(elements.known).encode()
+            yield _bytes_of(elements.codes)
+        else:
+            yield _bytes_of(elements.array())
     for tensor in external_tensors(loaded.model):
         yield _bytes_of(mapped(tensor, loaded.folder))
 

@@ -29,6 +29,9 @@ __all__ = [
 ]
 
 
+_FEW = 1 << 12  # elements of a constant that is as well folded at import
+
+
 def zero_of(ctx: Context, dtype: str) -> Expr:
     """Return the zero of an element type."""
     return ctx.constant(0, dtype)
@@ -178,12 +181,15 @@ def _is_zero(ctx: Context, value: Expr) -> bool:
 
 
 def centred(ctx: Context, x: Expr, zero_point: Expr | None, dtype: str) -> Expr:
-    """Return ``x - zero_point`` in a data type that holds it; at once where both are constants."""
-    if isinstance(x, Constant) and (zero_point is None or isinstance(zero_point, Constant)):
-        known = ctx.static(x)
-        zero = None if zero_point is None else ctx.static(zero_point)
-        assert known is not None
-        return constant((known.astype("int32") - (0 if zero is None else zero.astype("int32"))).astype(dtype))
+    """Return ``x - zero_point`` in a data type that holds it; at once where both are constants of few elements.
+
+    Passes know what larger constants are less others, and pack it as integers of 8 bits: until then these stay as they
+    are, a quarter of what they are in int32.
+    """
+    known = ctx.static(x)
+    zero = np.array(0) if zero_point is None else ctx.static(zero_point)
+    if known is not None and zero is not None and known.size < _FEW:
+        return constant((known.astype("int32") - zero.astype("int32")).astype(dtype))
     number = relay.cast(x, dtype)
     if zero_point is None or _is_zero(ctx, zero_point):
         return number

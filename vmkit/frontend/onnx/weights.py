@@ -2,7 +2,8 @@
 
 A model file is one protocol buffer; parsed whole it is held twice, as bytes and as message, before anything is
 imported. Here the fields that lead to the weights (``ModelProto.graph``, ``GraphProto.initializer``,
-``TensorProto.raw_data``) are followed in the mapped file, and the rest is what the parser gets.
+``TensorProto.raw_data``), and to the lists that trees are, are followed in the mapped file, and the rest is what the
+parser gets.
 
 Source: https://protobuf.dev/programming-guides/encoding and onnx.proto3 for the numbers of fields.
 """
@@ -11,19 +12,26 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import AttributeProto, TensorProto, helper
 
 from ...errors import ModelError
 from .in_file import InFile
+from .long_lists import LongList, long_list
 
 __all__ = ["without_weights"]
 
 _GRAPH, _INITIALIZER, _DIMS, _DATA_TYPE, _NAME, _RAW_DATA, _LOCATION = 7, 5, 1, 2, 8, 9, 14
 _VARINT, _EIGHT_BYTES, _LENGTH, _FOUR_BYTES = 0, 1, 2, 5
 _MOST_BYTES = 1 << 31  # what a protocol buffer may have at most
+_NODE, _OUTPUT, _ATTRIBUTE, _DOMAIN, _TYPE = 1, 2, 5, 7, 20
+_LISTS = {7: AttributeProto.FLOATS, 8: AttributeProto.INTS, 9: AttributeProto.STRINGS}  # by the field
+_TREES = b"ai.onnx.ml"  # whose operators have lists as long as others have weights
+_LARGE_LIST = 1 << 16
 _LARGE = 1 << 12  # what is smaller steers the import more often than it is a weight
 # Types whose elements lie in the file as numpy has them in memory.
 _PLAIN = {
@@ -36,40 +44,90 @@ class _Unexpected(Exception):
     """The bytes are not what a model is made of; the parser says what they are."""
 
 
-def without_weights(file: Path) -> tuple[bytes, dict[str, InFile]]:
-    """Return the bytes of a model file without its large initializers' data, and these by name.
+Lists: TypeAlias = dict[tuple[str, str], LongList]
+
+
+def without_weights(file: Path) -> tuple[bytes, dict[str, InFile], Lists]:
+    """Return the bytes of a model file without its large initializers' data, these by name, and lists of attributes.
+
+    The lists lie by a node's first output and the attribute's name, which has no elements in the bytes.
 
     A file that does not look like a model is returned whole; ModelError for one that is too large for any.
     """
     whole = file.read_bytes() if file.stat().st_size < _LARGE else None
     if whole is not None:
-        return whole, {}
+        return whole, {}, {}
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
         weights: dict[str, InFile] = {}
+        lists: Lists = {}
         try:
-            return _model(data, file, weights), weights
+            return _model(data, file, weights, lists), weights, lists
         except _Unexpected:
             if len(data) >= _MOST_BYTES:
                 raise ModelError(
                     f"{file.name} is no ONNX model: it has {len(data)} bytes that are none of one"
                 ) from None
-            return data[:], {}
+            return data[:], {}, {}
 
 
-def _model(data: mmap.mmap, file: Path, weights: dict[str, InFile]) -> bytes:
+def _model(data: mmap.mmap, file: Path, weights: dict[str, InFile], lists: Lists) -> bytes:
     kept = []
     for number, kind, start, begin, end in _fields(data, 0, len(data)):
         is_graph = (number, kind) == (_GRAPH, _LENGTH)
-        kept.append(_message(_GRAPH, _graph(data, begin, end, file, weights)) if is_graph else data[start:end])
+        kept.append(_message(_GRAPH, _graph(data, begin, end, file, weights, lists)) if is_graph else data[start:end])
     return b"".join(kept)
 
 
-def _graph(data: mmap.mmap, begin: int, end: int, file: Path, weights: dict[str, InFile]) -> bytes:
+def _graph(data: mmap.mmap, begin: int, end: int, file: Path, weights: dict[str, InFile], lists: Lists) -> bytes:
     kept = []
     for number, kind, start, first, last in _fields(data, begin, end):
-        is_large = (number, kind) == (_INITIALIZER, _LENGTH) and last - first >= _LARGE
-        kept.append(_tensor(data, (start, first, last), file, weights) if is_large else data[start:last])
+        if (number, kind) == (_INITIALIZER, _LENGTH) and last - first >= _LARGE:
+            kept.append(_tensor(data, (start, first, last), file, weights))
+        elif (number, kind) == (_NODE, _LENGTH) and last - first >= _LARGE_LIST:
+            kept.append(_node(data, (start, first, last), file, lists))
+        else:
+            kept.append(data[start:last])
     return b"".join(kept)
+
+
+def _node(data: mmap.mmap, place: tuple[int, int, int], file: Path, lists: Lists) -> bytes:
+    """Return a node of an ensemble of trees without its long lists, which are noted; any other whole."""
+    start, begin, end = place
+    fields = list(_fields(data, begin, end))
+    domain = [data[first:last] for number, _, _, first, last in fields if number == _DOMAIN]
+    outputs = [data[first:last] for number, _, _, first, last in fields if number == _OUTPUT]
+    output = outputs[0].decode("utf-8", "replace") if outputs else ""
+    if domain != [_TREES] or not output or any(output == other for other, _ in lists):
+        return data[start:end]
+    kept = []
+    for number, kind, at, first, last in fields:
+        found = None
+        if (number, kind) == (_ATTRIBUTE, _LENGTH) and last - first >= _LARGE_LIST:
+            found = _list(data, first, last, file)
+        if found is None or (output, found[0]) in lists:
+            kept.append(data[at:last])
+        else:
+            name, elements, rest = found
+            lists[output, name] = elements
+            kept.append(_message(_ATTRIBUTE, rest))
+    return _message(_NODE, b"".join(kept))
+
+
+def _list(data: mmap.mmap, begin: int, end: int, file: Path) -> tuple[str, LongList, bytes] | None:
+    """Return an attribute's name, its elements, and the attribute without them; None where it is not laid out so.
+
+    Where it is, the name comes first, then the elements, then the attribute's type.
+    """
+    start = list(islice(_fields(data, begin, end), 2))
+    number, _, _, first, last = start[0]
+    kind = _LISTS.get(start[1][0]) if len(start) == 2 else None
+    tail = b"" if kind is None else _varint_bytes(_TYPE << 3 | _VARINT) + _varint_bytes(kind)
+    if number != 1 or kind is None or data[end - len(tail) : end] != tail:
+        return None
+    elements = long_list(file, last, end - len(tail) - last, kind)
+    if elements is None:
+        return None
+    return data[first:last].decode("utf-8", "replace"), elements, data[begin:last] + tail
 
 
 def _tensor(data: mmap.mmap, place: tuple[int, int, int], file: Path, weights: dict[str, InFile]) -> bytes:

@@ -71,7 +71,10 @@ class IntegerGroups(Encoding):
         self, weight: PackedWeight, operands: Sequence[tirx.Buffer], shape: Sequence[tirx.Expr], target: Target
     ) -> IntegerProduct | None:
         unit = integer_unit(target)
-        if unit is None or integers_of(unit, weight.product.units) is not self:
+        units = weight.product.units
+        # What takes its sizes as arguments may be of few outputs or of many.
+        counts = (units,) if isinstance(units, int) else (1, BLOCK)
+        if unit is None or self not in [integers_of(unit, count) for count in counts]:
             return None
         filler = next((buffer for buffer in operands if len(buffer.shape) == 0), None)
         data, packed = (buffer for buffer in operands if buffer is not filler)

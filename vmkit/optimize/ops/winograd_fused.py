@@ -8,13 +8,13 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
-from tvm import ir, relax, te, tirx
+from tvm import ir, relax, te, tirx, topi
 from tvm.runtime import Tensor
 
 from ...errors import TypeCheckError
 from ...kernels.later_weight import later_constant
 from ...kernels.winograd_weight import WinogradWeight
-from ...relay.ir import dims
+from ...relay.ir import Constant, Expr, dims
 from ...relay.ir.types import TensorType, Type
 from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, attrs_node
 from ...relay.op.elementwise import require_tensor
@@ -29,8 +29,9 @@ from .kernel_calls import call_kernel
 if TYPE_CHECKING:
     from ...relay.lower.context import LowerContext
 
-__all__: list[str] = []
+__all__ = ["narrow_weight"]
 
+_NARROW = "float16"
 _LATER_BYTES = 1 << 16  # from this size on constants are kept apart from bytecode; see vmkit.bytecode.placeholders
 
 
@@ -71,7 +72,7 @@ class Conv2DWinogradFused:
 
     data is (batch, height, width, channels), weight (height, width, channels, output channels); then comes the bias
     (output channels,) if has_bias, and the residual, like the result, if there is one. A constant weight is transformed
-    when the program starts, any other one by each call.
+    when the program starts, any other one by each call; it may be of float16 (:func:`narrow_weight`).
     """
 
     @staticmethod
@@ -80,7 +81,8 @@ class Conv2DWinogradFused:
         source, filters, *others = tensors
         require_rank(source, 4, "data")
         require_rank(filters, 4, "weight")
-        if any(t.dtype != "float32" for t in tensors):
+        wide = [source, *others, *([] if filters.dtype == _NARROW else [filters])]
+        if any(t.dtype != "float32" for t in wide):
             raise TypeCheckError(f"all inputs must be float32, not {', '.join(t.dtype for t in tensors)}")
         if len(attrs.tile) != 2:
             raise TypeCheckError(f"tile has two values, not {attrs.tile}")
@@ -150,6 +152,19 @@ class Conv2DWinogradFused:
         )
 
 
+def narrow_weight(weight: Expr) -> Expr:
+    """Return a large constant weight in float16 if that holds all its numbers, any other weight as it is.
+
+    A network that was in float16 has its weights in float32 until then.
+    """
+    if not isinstance(weight, Constant) or weight.checked_type.dtype != "float32":
+        return weight
+    array = as_array(weight.data)
+    if array.nbytes < _LATER_BYTES or half_type(array, [_NARROW]) is None:
+        return weight
+    return Constant(over_memory(narrowed(array, _NARROW).reshape(-1).view("uint8"), array.shape, _NARROW))
+
+
 def _plan(attrs: Conv2DWinogradFusedAttrs, shape: Sequence[int]) -> WinogradWeight:
     height, width, inner, outer = shape
     down, across = attrs.tile
@@ -159,17 +174,21 @@ def _plan(attrs: Conv2DWinogradFusedAttrs, shape: Sequence[int]) -> WinogradWeig
 def _transformed(context: LowerContext, weight: relax.Expr, plan: WinogradWeight) -> relax.Expr:
     """Return a weight transformed: a constant for the program's start, or at once if it is small; or by a kernel."""
     if not isinstance(weight, ir.GenericConst):
+        if weight.ty.dtype == _NARROW:
+            weight = context.te(lambda values: topi.cast(values, "float32"), weight, name="widened")
         matrix = relax.const(plan.matrix, "float64")
         return context.te(partial(_transform, plan), weight, matrix, pattern=OpPattern.OPAQUE, name="winograd_weight")
     if 4 * prod(plan.made) >= _LATER_BYTES:
         return later_constant(_stored(weight.value), plan)
     made = np.empty(plan.made, "float32")
-    plan.transform(as_array(weight.value), made)
+    plan.transform(as_array(weight.value).astype("float32", copy=False), made)
     return relax.const(made)
 
 
 def _stored(weight: Tensor) -> Tensor:
     """Return a weight of float32 as a file holds it: in 16 bits if these hold all its numbers."""
+    if str(weight.dtype) == _NARROW:
+        return weight
     array = as_array(weight)
     half = half_type(array, HALVES)
     if half is None:

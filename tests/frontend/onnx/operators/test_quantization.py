@@ -204,3 +204,21 @@ def test_a_scale_of_unknown_length_is_a_number_where_it_has_no_axis() -> None:
     assert result.tolist() == [128, 129, 130, 255]
     with pytest.raises(VMError, match="reshape"):
         compiled(x=feed["x"], s=f32([2, 3]), z=np.array([1, 2], "uint8"))
+
+
+def test_weights_less_a_zero_point_stay_integers_of_8_bits() -> None:
+    constants = {"w": integers(512, 640), "wz": u8(91), "f": integers(64, 96, 3, 3), "fz": u8(200), "xz": u8(7)}
+    nodes = [
+        node("MatMulInteger", "a w xz wz", "y"),
+        node("ConvInteger", "x f xz fz", "z", pads=[1, 1, 1, 1]),
+    ]
+    inputs = {"a": (["n", 512], "uint8"), "x": ([1, 96, "h", 9], "uint8")}
+    compiled = Compiled(model(nodes, inputs, "y z", constants))
+    held = sum(c.data.numpy().nbytes for c in post_order(compiled.module["main"]) if isinstance(c, Constant))
+    assert held < 1.01 * (constants["w"].nbytes + constants["f"].nbytes)
+    a, x = integers(3, 512), integers(1, 96, 8, 9)
+    y, z = compiled(a=a, x=x)
+    np.testing.assert_array_equal(y, (a.astype("int64") - 7) @ (constants["w"].astype("int64") - 91))
+    padded = np.pad(x.astype("int64") - 7, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (2, 3))
+    np.testing.assert_array_equal(z, np.einsum("nchwij,ocij->nohw", windows, constants["f"].astype("int64") - 200))

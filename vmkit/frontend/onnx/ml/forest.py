@@ -83,17 +83,20 @@ class Forest:
         leaves_only = np.zeros(int(missing > 0), "int64")
         roots = np.concatenate([np.full(missing, len(order)), np.arange(len(order))]).astype("int32")
         steps = np.concatenate([np.zeros(missing), self._longest[order]]).astype("int32")
-        asking = np.flatnonzero(~self.nodes.is_leaf)
+        asking = np.flatnonzero(~self.nodes.is_leaf).astype("int32")
         pairs = np.stack([self.nodes.true[asking], self.nodes.false[asking]], axis=1)
         features = int(self.nodes.features[asking].max(initial=-1)) + 1
         questions, kinds, thresholds = self._questions(asking, pairs, features)
         # The node that stands in each place: roots, a leaf that adds nothing, and the two behind each that asks.
-        source = np.concatenate([self.roots[order], leaves_only, pairs.ravel()])
-        first = np.zeros(len(self.nodes), "int64")
-        first[asking] = len(order) + len(leaves_only) + 2 * np.arange(len(asking))
+        source = np.concatenate([self.roots[order], leaves_only, pairs.ravel()], dtype=pairs.dtype, casting="same_kind")
         nodes = np.zeros((len(source), 2), "int32")
-        nodes[:, 0], nodes[:, 1] = kinds[source], first[source]
-        levels = thresholds[source]
+        nodes[:, 0], levels = kinds[source], thresholds[source]
+        features = int(self.nodes.features[asking].max(initial=-1)) + 1
+        del pairs, kinds, thresholds
+        first = np.zeros(len(self.nodes), "int32")
+        first[asking] = np.arange(len(order) + len(leaves_only), len(source), 2, dtype="int32")
+        nodes[:, 1] = first[source]
+        del asking, first
         # No number is below what is none, so that a leaf leads to the second of two nodes: to itself.
         is_leaf = self.nodes.is_leaf[source]
         is_leaf[len(order) : len(order) + len(leaves_only)] = True
@@ -174,20 +177,21 @@ class Forest:
             return False, np.zeros((1, 2), "int32"), np.zeros(1, "int32"), weights
         order = np.argsort(leaves.places, kind="stable")
         targets, weights = leaves.targets[order], leaves.weights[order]
-        ends = np.cumsum(np.bincount(leaves.places, minlength=len(self.nodes)))
-        begins = np.concatenate([[0], ends[:-1]])
+        counts = np.bincount(leaves.places, minlength=len(self.nodes)).astype("int32")
+        ends = np.cumsum(counts, dtype="int32")
+        begins = ends - counts
         is_whole = bool(
             len(order) == self.targets * np.count_nonzero(self.nodes.is_leaf)
-            and (ends - begins)[self.nodes.is_leaf].min(initial=self.targets) == self.targets
+            and counts[self.nodes.is_leaf].min(initial=self.targets) == self.targets
             and (targets.reshape(-1, self.targets) == np.arange(self.targets)).all()
         )
-        of_places = np.stack([begins, ends], axis=1)[source]
+        of_places = np.stack([begins[source], ends[source]], axis=1)
         if empty is not None:
             of_places[empty] = len(order), len(order) + self.targets * is_whole
         # What a leaf adds that adds nothing; a table has an element at least.
-        targets = np.concatenate([targets, np.arange(self.targets)])
-        weights = np.concatenate([weights, np.full(self.targets, neutral)])
-        return is_whole, of_places.astype("int32"), targets.astype("int32"), weights.astype(self.dtype)
+        targets = np.concatenate([targets.astype("int32"), np.arange(self.targets, dtype="int32")])
+        weights = np.concatenate([weights.astype(self.dtype), np.full(self.targets, neutral, self.dtype)])
+        return is_whole, of_places, targets, weights
 
 
 def _below(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -14,7 +14,7 @@ from ..context import Context
 from ..known import constant
 from ..registry import converter
 from .forest import Forest
-from .listed_trees import NodeLists, compared_in, listed_values
+from .listed_trees import NodeLists, compared_in, integers, listed_values
 from .scores import class_labels, pair_of, picked, rows_of, transformed
 
 
@@ -43,7 +43,7 @@ def tree_ensemble_classifier(
     rows = rows_of(ctx, x, dtype)
     if len(base) > len(labels):
         ctx.fail(f"base_values has {len(base)} elements for {len(labels)} classes")
-    scored = set(class_ids)
+    scored = set(np.unique(integers(class_ids)).tolist())
     if len(labels) > 2:
         index, scores = _of_many(ctx, forest.scores(rows, "SUM"), base, scored, len(labels))
         scores = transformed(ctx, scores, post_transform)

@@ -31,11 +31,11 @@ class Nodes:
     ----------
     modes : int8
         Places in MODES.
-    features, values : int64, float64
+    features, values : int32 or int64, float32 or float64
         What is compared with what.
     missing_is_true : bool
         Whether what is no number makes the condition true.
-    true, false : int64
+    true, false : int32 or int64
         The nodes behind.
     members : mapping of int to sequence of float
         By the place of a node that asks for membership, the values of the set.
@@ -119,7 +119,7 @@ class Nodes:
         Both ways at a node are as likely. ModelError for a way that does not end.
         """
         levels, reached = self._levels(roots)
-        longest, mean = np.zeros(len(self), "int64"), np.zeros(len(self))
+        longest, mean = np.zeros(len(self), "int32"), np.zeros(len(self), "float32")
         for level in reversed(levels):
             asking = level[self.modes[level] != LEAF]
             true, false = self.true[asking], self.false[asking]
@@ -130,14 +130,14 @@ class Nodes:
     def _levels(self, roots: Column) -> tuple[list[Column], int]:
         """Return all nodes that roots lead to, each in a level after those of the nodes that lead to it."""
         leads_on, reached = ~self.is_leaf, np.zeros(len(self), bool)
-        before = np.zeros(len(self), "int64")  # of how many nodes that are in no level yet each is behind
+        before = np.zeros(len(self), "int32")  # of how many nodes that are in no level yet each is behind
         front = np.unique(roots)
         while len(front):
             reached[front] = True
             behind = self._behind(front[leads_on[front]])
             np.add.at(before, behind, 1)
             front = np.unique(behind[~reached[behind]])
-        levels = [np.flatnonzero(reached & (before == 0))]
+        levels = [np.flatnonzero(reached & (before == 0)).astype(self.true.dtype)]
         while len(levels[-1]):
             level = levels[-1]
             behind = self._behind(level[leads_on[level]])
@@ -166,7 +166,7 @@ class Nodes:
 
 @dataclass(frozen=True)
 class Leaves:
-    """What is added where: the places of leaves, targets (both int64) and weights (float64), in one order."""
+    """What is added where: the places of leaves, targets (both integers) and weights (floats), in one order."""
 
     places: Column
     targets: Column
