@@ -13,7 +13,7 @@ from tests.kernels.packed_product.test_integers import TARGETS, integers, produc
 from vmkit import relay
 from vmkit.compiler.stages import fused_kernels
 from vmkit.kernels.packed_product.depthwise import depthwise_of
-from vmkit.kernels.packed_product.encodings import mark_to_share, weight_from_json, weight_to_json
+from vmkit.kernels.packed_product.encodings import ENCODINGS, mark_to_share, weight_from_json, weight_to_json
 from vmkit.kernels.packed_product.integers import INTEGERS
 from vmkit.kernels.packed_product.pairs import PAIRS
 from vmkit.kernels.packed_product.shape import ProductShape
@@ -24,7 +24,7 @@ from vmkit.target.integer_unit import integer_unit
 # Sizes of data and output channels; kernel, strides, padding and dilation of the window.
 WINDOWS = {
     "pointwise": (
-        [((1, 9, 7, 32), 48), ((2, 3, 1, 64), 16)],
+        [((1, 9, 7, 32), 48), ((2, 3, 1, 64), 80)],
         (1, 1),
         (1, 1),
         (0, 0, 0, 0),
@@ -32,7 +32,7 @@ WINDOWS = {
     ),
     "not whole tiles": ([((1, 9, 7, 32), 24), ((1, 4, 6, 16), 40)], (1, 1), (1, 1), (0, 0, 0, 0), (1, 1)),
     "windows": ([((1, 9, 7, 32), 48), ((1, 12, 2, 16), 32)], (3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
-    "windows that are apart": ([((2, 9, 7, 16), 16), ((1, 15, 16, 48), 32)], (3, 2), (2, 2), (2, 0, 1, 0), (2, 3)),
+    "windows that are apart": ([((2, 9, 7, 16), 64), ((1, 15, 16, 48), 32)], (3, 2), (2, 2), (2, 0, 1, 0), (2, 3)),
     "every second position": ([((1, 8, 8, 16), 32), ((1, 14, 6, 32), 64)], (1, 1), (2, 2), (0, 0, 0, 0), (1, 1)),
 }
 DEPTHWISE = [(1, 9, 7, 40), (1, 6, 12, 24), (1, 3, 1, 104)]
@@ -107,6 +107,6 @@ def test_marks_tell_what_is_known_of_sizes() -> None:
     assert (shared.steps, shared.rest, shared.is_filled) == (4, 8, False)
     assert mark == mark_to_share(weight_to_json(PackedWeight(ProductShape(16, 24, (3, 3)), INTEGERS[0])))
     assert mark != mark_to_share(weight_to_json(PackedWeight(ProductShape(16, 32, (3, 3)), INTEGERS[0])))
-    filled, tiles, pairs = PackedWeight(ProductShape(3, 16), INTEGERS[0]), INTEGERS[1], PAIRS[0]
+    filled, tiles, pairs = PackedWeight(ProductShape(3, 16), INTEGERS[0]), ENCODINGS["int8_tiles"], PAIRS[0]
     for alone in (filled, PackedWeight(ProductShape(64, 16), tiles), PackedWeight(ProductShape(64, 16), pairs)):
         assert mark_to_share(weight_to_json(alone)) is None
