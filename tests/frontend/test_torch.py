@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import vmkit
-from vmkit.errors import ModelError, UnsupportedOperatorError, VMError
+from vmkit.errors import InputError, ModelError, UnsupportedOperatorError, VMError
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[torch]'")
 Dim, export = torch.export.Dim, torch.export.export
@@ -191,6 +191,17 @@ def test_windows_along_a_computed_size() -> None:
     machine = vmkit.VirtualMachine(vmkit.compile(program, "llvm"), "cpu")
     for size in (6, 10, 18):
         agree(module, machine, torch.rand(size))
+
+
+def test_dimensions_that_pytorch_makes_numbers_are_numbers() -> None:
+    module = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    auto = torch.export.Dim.AUTO
+    program = export(module.eval(), (torch.rand(2, 5, 8),), dynamic_shapes=({0: auto, 1: auto, 2: auto},))
+    machine = vmkit.VirtualMachine(vmkit.compile(program), "cpu")
+    for shape in ((2, 5, 8), (3, 7, 8)):
+        agree(module, machine, torch.rand(*shape))
+    with pytest.raises(InputError, match="dim 2 is 9, expected 8"):
+        machine.run(np.zeros((2, 5, 9), "float32"))
 
 
 def test_shapes_are_the_programs_own() -> None:

@@ -68,6 +68,10 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
     class Importer(ExportedProgramImporter):
+        def create_input_vars(self, exported_program: torch.export.ExportedProgram) -> tuple[Any, dict[str, Any], Any]:
+            weights, inputs, ranges = super().create_input_vars(exported_program)
+            return weights, {name: _as_specialized(var) for name, var in inputs.items()}, ranges
+
         def create_convert_map(self) -> dict[str, Callable[[Any], Any]]:
             own = super().create_convert_map()
             better = {name: partial(convert, self) for name, convert in CONVERTERS.items()}
@@ -92,6 +96,15 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     except Exception as error:
         raise ModelError(f"{_WAY} cannot be imported by TVM: {type(error).__name__}: {error}") from error
     return with_plain_inputs(imported)
+
+
+def _as_specialized(var: relax.Var) -> relax.Var:
+    """Return an input of which the dimensions that PyTorch made numbers are: TVM takes such a number for a name."""
+    shape = [
+        tirx.IntImm("int64", int(d.name)) if isinstance(d, tvm.ir.Var) and d.name.isdecimal() else d
+        for d in var.ty.shape
+    ]
+    return relax.Var(var.name, relax.TensorType(shape, var.ty.dtype))
 
 
 def _decompositions() -> dict[Any, Callable[..., Any]]:
