@@ -9,23 +9,27 @@ down each. Rows go in blocks, so that eight trees stay in the cache for all rows
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tvm import relax, tirx
+import numpy as np
+from tvm import ir, relax, tirx
 from tvm.script.ir_builder import tirx as T
 
-from ...errors import TypeCheckError
+from ...errors import CompileError, TypeCheckError
+from ...values.host_memory import native_array
 from ..ir import dims
 from ..ir.types import TensorType, Type
 from .attrs import Attrs, Bool, Int, Str, attrs_node
 from .elementwise import require_tensor
-from .kernel import const, grid, loops
+from .kernel import as_index, const, grid, inside, loops
 from .registry import OpPattern, operator
 
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
 __all__ = ["EQUAL", "FEATURES", "LANES", "MISSING_IS_TRUE"]
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
 
 LANES = 8
 """How many ways down, of trees and rows, are gone at once."""
@@ -105,7 +109,13 @@ class TreeEnsemble:
         message = f"the trees read feature {attrs.features - 1}; data has {{actual}} features"
         if not isinstance(features, int):
             context.require(dims.as_expr(features) >= attrs.features, message.replace("{actual}", "fewer"))
-        return loops(context, [([count, attrs.targets], str(data.ty.dtype))], _Walk(attrs), data, *tables)
+        arrays = [native_array(table.value) if isinstance(table, ir.GenericConst) else None for table in tables]
+        known = [array for array in arrays if array is not None]
+        is_known = len(known) == len(tables)
+        if is_known:
+            _require_sound(attrs, *known)
+        walk = _Walk(attrs, is_trusted=is_known)
+        return loops(context, [([count, attrs.targets], str(data.ty.dtype))], walk, data, *tables)
 
 
 def _require_tables(attrs: TreeEnsembleAttrs, tables: Sequence[Type]) -> None:
@@ -132,6 +142,35 @@ def _require_tables(attrs: TreeEnsembleAttrs, tables: Sequence[Type]) -> None:
             raise TypeCheckError(f"the table of trees has {have} elements along {name}, expected {need}")
 
 
+def _require_sound(
+    attrs: TreeEnsembleAttrs,
+    nodes: _Array,
+    thresholds: _Array,
+    roots: _Array,
+    steps: _Array,
+    leaves: _Array,
+    ids: _Array,
+    weights: _Array,
+) -> None:
+    """Check that tables that are known lead to places that there are, so that the kernel need not."""
+    count, (asked, following) = len(nodes), (nodes[:, 0], nodes[:, 1])
+    width = attrs.features * (2 if attrs.questions == "TURNED" else 1)
+    asked = asked & FEATURES if attrs.questions == "ANY" else asked
+    leads = (following >= 0) & (following < count - 1) & (asked >= 0) & (asked < width)
+    stays = (following == np.arange(-1, count - 1)) & np.isnan(thresholds) & (asked == 0)
+    if not (leads | stays).all():
+        place = int(np.flatnonzero(~(leads | stays))[0])
+        raise CompileError(f"contrib_tree_ensemble: node {place} of {count} leads to none, or asks for no feature")
+    parts = [("roots", roots, count), ("steps", steps, count + 1)]
+    if attrs.targets != 1 and attrs.is_whole:
+        parts += [("leaves", leaves[:, 0], len(weights) + 1), ("targets", np.array([attrs.targets]), len(weights) + 1)]
+    elif attrs.targets != 1:
+        parts += [("leaves", leaves, min(len(ids), len(weights)) + 1), ("ids", ids, attrs.targets)]
+    for name, values, most in parts:
+        if values.min(initial=0) < 0 or values.max(initial=0) >= max(most, 1):
+            raise CompileError(f"contrib_tree_ensemble: {name} are from 0 to {most - 1}, not all of these are")
+
+
 # What a result is before the first leaf, and with one more; None where no leaf was reached stands for 0.
 _COMBINE: dict[str, tuple[float, Any]] = {
     "SUM": (0.0, lambda a, b: a + b),
@@ -145,8 +184,9 @@ class _Walk:
 
     __name__ = "tree_ensemble"
 
-    def __init__(self, attrs: TreeEnsembleAttrs) -> None:
+    def __init__(self, attrs: TreeEnsembleAttrs, *, is_trusted: bool) -> None:
         self.attrs = attrs
+        self.is_trusted = is_trusted  # tables are sound; else what they lead to is the nearest that there is
         self.first, self.combine = _COMBINE[attrs.combine]
         self.trees = LANES // int(attrs.at_once)  # that a row walks down at once
         self.rows = _ROWS
@@ -155,6 +195,22 @@ class _Walk:
 
     def __call__(self, outputs: list[tirx.Buffer], data: tirx.Buffer, *tables: tirx.Buffer) -> None:
         (result,) = outputs
+        if not self.is_trusted:
+            self.guarded(result, data, tables)
+            return
+        self.walk(result, data, tables)
+
+    def guarded(self, result: tirx.Buffer, data: tirx.Buffer, tables: tuple[tirx.Buffer, ...]) -> None:
+        """Walk down trees of tables that only a run knows; results are 0 where one of these is empty."""
+        some = [table.shape[0] > 0 for table in tables] + [data.shape[1] > 0]
+        with T.If(tirx.all(*some)):
+            with T.Then():
+                self.walk(result, data, tables)
+            with T.Else(), grid([data.shape[0], self.attrs.targets]) as (r, t):
+                T.buffer_store(result, tirx.const(0, str(data.dtype)), [r, t])
+
+    def walk(self, result: tirx.Buffer, data: tirx.Buffer, tables: tuple[tirx.Buffer, ...]) -> None:
+        """Walk down all trees for all rows."""
         count = data.shape[0]
         blocks = tirx.floordiv(count + self.rows - 1, const(self.rows))
         if isinstance(count, tirx.IntImm) and int(count.value) <= self.rows:
@@ -167,6 +223,15 @@ class _Walk:
             with T.Else(), T.parallel(0, blocks) as block:
                 self.block(result, data, tables, block)
 
+    def within(self, index: tirx.Expr, *extents: tirx.Expr) -> tirx.Expr:
+        """Return a place in tables of such extents: as a table says it if it is trusted."""
+        if self.is_trusted:
+            return index
+        place = index.astype("int64")
+        for extent in extents:
+            place = inside(place, as_index(extent))
+        return place
+
     def block(self, result: tirx.Buffer, data: tirx.Buffer, tables: tuple[tirx.Buffer, ...], block: tirx.Expr) -> None:
         """Walk down all trees for the rows of one block."""
         roots = tables[2]
@@ -177,20 +242,24 @@ class _Walk:
         with grid([rows, self.attrs.targets]) as (r, t):
             T.buffer_store(result, tirx.const(self.first, str(data.dtype)), [begin + r, t])
         at_once = LANES // self.trees
+        groups = tirx.floordiv(roots.shape[0], const(self.trees))
         with (
-            T.serial(0, tirx.floordiv(roots.shape[0], const(self.trees))) as group,
+            T.serial(0, groups) as group,
             T.serial(0, tirx.floordiv(rows + at_once - 1, const(at_once))) as some,
         ):
             at = T.alloc_buffer((LANES,), "int32", scope="local", layout=None)
             for lane in range(LANES):
                 T.buffer_store(at, roots[group * self.trees + lane % self.trees], [lane])
+            steps = tables[3][self.within(group, tables[3].shape[0])]
+            if not self.is_trusted:
+                steps = tirx.min(steps.astype("int64"), tables[0].shape[0])
             if at_once == 1:
-                self.descend(at, asked, tables, [first + some], tables[3][group])
+                self.descend(at, asked, tables, [first + some], steps)
                 self.gather(at, result, tables, begin + some)
             else:
                 # Past the last row the last one goes once more, and is not added.
                 each = [T.bind(tirx.min(some * at_once + k, rows - 1)) for k in range(at_once)]
-                self.descend(at, asked, tables, [first + row for row in each], tables[3][group])
+                self.descend(at, asked, tables, [first + row for row in each], steps)
                 for k, row in enumerate(each):
                     with T.If(some * at_once + k < rows), T.Then():
                         self.gather(at, result, tables, begin + row, k)
@@ -222,7 +291,8 @@ class _Walk:
         steps: tirx.Expr,
     ) -> None:
         """Lead each lane to its leaf: as many trees as there are for each of some rows."""
-        if not self.attrs.is_uneven:
+        # Nodes that lead in a circle are left after so many steps; where nobody stays at a leaf, there is no end.
+        if not self.attrs.is_uneven or not self.is_trusted:
             with T.serial(0, steps.astype("int64")):
                 for lane in range(LANES):
                     T.buffer_store(at, self.next(T.bind(at[lane]), data, tables, rows[lane // self.trees]), [lane])
@@ -243,8 +313,10 @@ class _Walk:
     def next(self, node: tirx.Expr, data: tirx.Buffer, tables: tuple[tirx.Buffer, ...], row: tirx.Expr) -> tirx.Expr:
         """Return the node behind a node."""
         nodes, thresholds = tables[0], tables[1]
+        node = self.within(node, nodes.shape[0], thresholds.shape[0])
         kind = T.bind(nodes[node, 0])
         feature = kind & tirx.const(FEATURES, "int32") if self.attrs.questions == "ANY" else kind
+        feature = self.within(feature, data.shape[1])
         value, threshold = T.bind(data[row, feature]), T.bind(thresholds[node])
         zero, one = tirx.const(0, "int32"), tirx.const(1, "int32")
         holds = value <= threshold
@@ -264,20 +336,26 @@ class _Walk:
             # Every node has a weight of its own then, in its place.
             value = result[row, 0]
             for lane in lanes:
-                value = self.combine(value, weights[at[lane]])
+                value = self.combine(value, weights[self.within(at[lane], weights.shape[0])])
             T.buffer_store(result, value, [row, 0])
             return
         if self.attrs.is_whole:
-            begins = [T.bind(leaves[at[lane], 0].astype("int64")) for lane in lanes]
+            begins = [leaves[self.within(at[lane], leaves.shape[0]), 0].astype("int64") for lane in lanes]
+            # What a node holds that is no leaf begins at the end, and is read where steps are too few alone.
+            begins = [T.bind(tirx.min(begin, as_index(weights.shape[0]) - self.attrs.targets)) for begin in begins]
             with T.serial(0, self.attrs.targets) as target:
                 value = result[row, target]
                 for begin in begins:
-                    value = self.combine(value, weights[begin + target])
+                    value = self.combine(value, weights[self.within(begin + target, weights.shape[0])])
                 T.buffer_store(result, value, [row, target])
             return
         for lane in lanes:
-            begin, end = T.bind(leaves[at[lane], 0]), T.bind(leaves[at[lane], 1])
+            leaf = self.within(at[lane], leaves.shape[0])
+            begin, end = T.bind(leaves[leaf, 0]), T.bind(leaves[leaf, 1])
+            if not self.is_trusted:
+                first, last = const(0), tirx.min(as_index(ids.shape[0]), as_index(weights.shape[0]))
+                begin, end = (tirx.max(tirx.min(place.astype("int64"), last), first) for place in (begin, end))
             with T.serial(0, (end - begin).astype("int64")) as i:
                 place = T.bind(begin.astype("int64") + i)
-                target = T.bind(ids[place].astype("int64"))
+                target = T.bind(self.within(ids[place].astype("int64"), const(self.attrs.targets)))
                 T.buffer_store(result, self.combine(result[row, target], weights[place]), [row, target])

@@ -91,7 +91,6 @@ class Forest:
         source = np.concatenate([self.roots[order], leaves_only, pairs.ravel()], dtype=pairs.dtype, casting="same_kind")
         nodes = np.zeros((len(source), 2), "int32")
         nodes[:, 0], levels = kinds[source], thresholds[source]
-        features = int(self.nodes.features[asking].max(initial=-1)) + 1
         del pairs, kinds, thresholds
         first = np.zeros(len(self.nodes), "int32")
         first[asking] = np.arange(len(order) + len(leaves_only), len(source), 2, dtype="int32")
