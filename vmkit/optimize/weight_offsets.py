@@ -28,8 +28,8 @@ def offset_weight(weight: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], n
         Integers, (units, ...).
 
     >>> offset_weight(np.array([[-3, 200], [-40, 90]]))
-    (array([[-76, 127],
-           [-113,  17]], dtype=int8), array(73, dtype=int32))
+    (array([[ -76,  127],
+           [-113,   17]], dtype=int8), array(73, dtype=int32))
     """
     offset: int | list[int] | None = _offset(int(weight.min(initial=0)), int(weight.max(initial=0)))
     if offset is None:
