@@ -9,7 +9,7 @@ import pytest
 from tvm import relax, tirx
 
 import vmkit
-from vmkit.errors import VMError
+from vmkit.errors import CompileError, VMError
 
 Shape = tuple[int | str, ...]
 Make = Callable[..., relax.Expr]
@@ -175,6 +175,18 @@ def test_losses_of_as_many_targets_as_predictions() -> None:
         run.run(scores, targets[:3], weights)
     with pytest.raises(VMError, match="the size of the weights is 2, expected 3"):
         run.run(scores, targets, weights[:2])
+
+
+def test_heads_that_attention_shares() -> None:
+    query, key, value = values(1, 3, 4, 8), values(1, 5, 1, 8), values(1, 5, 1, 6)
+    made = machine(OP.nn.attention, query.shape, key.shape, value.shape).run(query, key, value)
+    whole = [np.repeat(each, 4, axis=2) for each in (key, value)]
+    wanted = machine(OP.nn.attention, *(each.shape for each in (query, *whole))).run(query, *whole)
+    np.testing.assert_allclose(made.numpy(), wanted.numpy(), rtol=1e-5, atol=1e-6)
+    for batch, heads in ((1, 2), (2, 1)):
+        shared = (batch, 5, heads, 8)
+        with pytest.raises(CompileError, match=f"dimension 2 of the key is {heads}, expected 4"):
+            machine(OP.nn.attention, (batch, 3, 4, 8), shared, shared)
 
 
 def test_what_is_known_is_not_checked() -> None:

@@ -14,6 +14,7 @@ from tvm import ir, relax, tirx
 
 from .._dataclasses import dataclass
 from .._tvm import begin_block, end_block
+from ..errors import CompileError
 from ..relay.ir import dims
 from ..relay.ir.dims import Dim
 from ..relay.lower.checks import RuntimeChecks
@@ -59,13 +60,15 @@ def _checked(binding: relax.Binding, checks: RuntimeChecks) -> list[relax.Bindin
 
 def _check(builder: relax.BlockBuilder, need: _Need, operator: str, checks: RuntimeChecks) -> None:
     actual, expected = need.actual, need.expected
-    if not need.is_limit:
-        if not dims.equal(actual, expected):
-            checks.emit(builder, actual, expected, f"{operator}: {need.what} is {{actual}}, expected {{expected}}")
-        return
-    if not dims.at_least(expected, actual):
-        over = dims.maximum(dims.sub(actual, expected), 0)
-        checks.emit(builder, over, 0, f"{operator}: {need.what} is too large by {{actual}}")
+    message = f"{operator}: {need.what} is {{actual}}, expected {{expected}}"
+    if need.is_limit:
+        actual, expected = dims.maximum(dims.sub(need.actual, need.expected), 0), 0
+        message = f"{operator}: {need.what} is too large by {{actual}}"
+    agrees = dims.equal(actual, expected)
+    if agrees is False:
+        raise CompileError(message.format(actual=actual, expected=expected))
+    if not agrees:
+        checks.emit(builder, actual, expected, message)
 
 
 def _shape(value: relax.Expr) -> list[Dim]:
@@ -141,8 +144,10 @@ def _likelihood(call: relax.Call, first: int = 0) -> Iterator[_Need]:
 def _attention(call: relax.Call) -> Iterator[_Need]:
     query, key, value, *bias = map(_shape, call.args[:4])
     batch, length, heads, width = query
-    yield from _equal("the key", key, [batch, key[1], heads, width])
-    yield from _equal("the value", value, [batch, key[1], heads])
+    for name, each, last in (("the key", key, width), ("the value", value, value[3])):
+        # One matrix is for all heads, of one in the batch; the kernel knows no other heads that are shared.
+        is_one = all(dims.equal(d, 1) for d in (each[0], each[2]))
+        yield from _equal(name, each, [batch, key[1], each[2] if is_one else heads, last])
     for each in bias:
         yield from _stretched("the bias", each, [batch, heads, length, key[1]])
 
