@@ -47,6 +47,12 @@ def test_elements_are_read_across_the_ends_of_chunks(
     assert list(found) == [text.decode() for text in texts] and found[3] == texts[3].decode()
 
 
+def test_a_text_that_holds_a_key_behind_which_a_chunk_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key within it seems to begin the text that is cut."""
+    monkeypatch.setattr(repeated_fields, "_CHUNK", 16)
+    assert stored(tmp_path / "list", "strings", [b"LEAF", b"LEAF", b"aJ" + b"b" * 40]) is None
+
+
 @pytest.mark.parametrize(
     ("name", "values", "extra"),
     [

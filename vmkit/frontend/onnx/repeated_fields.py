@@ -101,7 +101,8 @@ class _Chunks:
             size = int(ends[-1]) if len(ends) else 0
             if (starts != np.concatenate([[0], ends[:-1]])[: len(starts)]).any() or (data[starts + 1] >= _MORE).any():
                 raise Unreadable
-            if size == 0 and len(data) > _CHUNK:
+            # A text that holds what is the key, and is cut behind that, ends further on.
+            if size > len(data) or (size == 0 and len(data) > _CHUNK):
                 raise Unreadable
             yield self.taken(size), starts
 
