@@ -242,9 +242,8 @@ class _Walk:
         with grid([rows, self.attrs.targets]) as (r, t):
             T.buffer_store(result, tirx.const(self.first, str(data.dtype)), [begin + r, t])
         at_once = LANES // self.trees
-        groups = tirx.floordiv(roots.shape[0], const(self.trees))
         with (
-            T.serial(0, groups) as group,
+            T.serial(0, tirx.floordiv(roots.shape[0], const(self.trees))) as group,
             T.serial(0, tirx.floordiv(rows + at_once - 1, const(at_once))) as some,
         ):
             at = T.alloc_buffer((LANES,), "int32", scope="local", layout=None)
