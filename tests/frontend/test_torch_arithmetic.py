@@ -69,5 +69,7 @@ def test_operands_are_in_one_type_as_in_torch(name: str) -> None:
 
 def test_an_operator_in_a_type_of_other_numbers_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch_arithmetic, "_OF_RESULT", set())
-    with pytest.raises(UnsupportedOperatorError, match=r"computes node 'mul' .* in int64, PyTorch in float32"):
+    with pytest.raises(
+        UnsupportedOperatorError, match=r"node 'mul' .* is computed in int64 by TVM's importer, in float32 by PyTorch"
+    ):
         compiled(lambda x, y: x * 0.5)

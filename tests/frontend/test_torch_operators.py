@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import vmkit
-from vmkit.errors import VMError
+from vmkit.errors import UnsupportedOperatorError, VMError
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[torch]'")
 F = torch.nn.functional
@@ -132,6 +132,13 @@ def test_results_are_those_of_torch(
         made = machine.run(*(each.numpy() for each in given))
         for at, (one, other) in enumerate(zip(made, function(*given), strict=True)):
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-5, err_msg=f"result {at}")
+
+
+def test_what_is_not_taken_is_refused_by_its_node() -> None:
+    with pytest.raises(
+        UnsupportedOperatorError, match=r"node '_cdist_forward' \(aten.*\) computes distances of order 3"
+    ):
+        vmkit.compile(exported(lambda x: torch.cdist(x, x, p=3.0), tensor(2, 3, 4)))
 
 
 def test_a_reflection_of_more_than_there_is_does_not_read_beyond() -> None:

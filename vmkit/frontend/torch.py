@@ -19,7 +19,7 @@ from tvm.sym import Analyzer, ConstIntBound
 from ..errors import ModelError, UnsupportedOperatorError, VMKitError
 from ..schedule.expressions import uses
 from .packages import needed
-from .torch_arguments import Importing
+from .torch_arguments import WAY, Importing, Symbols, refused
 from .torch_arithmetic import arithmetic
 from .torch_formulas import sizes_of
 from .torch_indices import read_at
@@ -32,12 +32,10 @@ if TYPE_CHECKING:
 
 __all__ = ["from_exported_program", "from_pt2"]
 
-_WAY = "a program of torch.export"
-
 
 def from_pt2(path: Path) -> tvm.IRModule:
     """Return the Relax module of a file that ``torch.export.save`` wrote; see :func:`from_exported_program`."""
-    load = needed("torch.export", "torch", f"{path.name}: {_WAY}").load
+    load = needed("torch.export", "torch", f"{path.name}: {WAY}").load
     try:
         program = load(path)
     except Exception as error:
@@ -63,11 +61,13 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     UnavailableError
         Where torch is not installed.
     """
-    needed("torch", "torch", _WAY)
+    needed("torch", "torch", WAY)
     # Its base is a class of torch's importer, which imports torch.
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
     class Importer(ExportedProgramImporter):
+        symbols = Symbols()  # there is one importer of this class
+
         def create_input_vars(self, exported_program: torch.export.ExportedProgram) -> tuple[Any, dict[str, Any], Any]:
             weights, inputs, ranges = super().create_input_vars(exported_program)
             return weights, {name: _as_specialized(var) for name, var in inputs.items()}, ranges
@@ -84,7 +84,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     except Exception as error:
         # PyTorch 2.13 fails for sizes such as 8 * n in a program that was loaded from a file.
         raise ModelError(
-            f"{_WAY}: PyTorch cannot decompose its operators ({type(error).__name__}: {error}); if it was loaded from "
+            f"{WAY}: PyTorch cannot decompose its operators ({type(error).__name__}: {error}); if it was loaded from "
             "a file, hand in what torch.export.export returned, or save what run_decompositions() of that returns"
         ) from error
     importer = Importer()
@@ -94,7 +94,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     except VMKitError:
         raise
     except Exception as error:
-        raise ModelError(f"{_WAY} cannot be imported by TVM: {type(error).__name__}: {error}") from error
+        raise ModelError(f"{WAY} cannot be imported by TVM: {type(error).__name__}: {error}") from error
     return with_plain_inputs(imported)
 
 
@@ -126,7 +126,7 @@ def _require_known(program: torch.export.ExportedProgram, known: Mapping[str, An
         lines = [f"{target}: {len(names)} node(s), {', '.join(names[:5])}" for target, names in sorted(missing.items())]
         what = "1 operator is" if len(lines) == 1 else f"{len(lines)} operators are"
         raise UnsupportedOperatorError(
-            f"{_WAY}: {what} not supported by TVM's importer:\n  " + "\n  ".join(lines), lines
+            f"{WAY}: {what} not supported by TVM's importer:\n  " + "\n  ".join(lines), lines
         )
 
 
@@ -145,7 +145,7 @@ def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Calla
                 str(importer.env[a].ty) for a in node.all_input_nodes if hasattr(importer.env.get(a), "ty")
             )
             raise UnsupportedOperatorError(
-                f"{_WAY}: TVM's importer fails at node {node.name!r} ({node.target}) of ({given}): "
+                f"{WAY}: TVM's importer fails at node {node.name!r} ({node.target}) of ({given}): "
                 f"{type(error).__name__}: {error}",
                 [str(node.target)],
             ) from error
@@ -160,10 +160,7 @@ def _typed(importer: Importing, node: fx.Node, result: object) -> object:
     if own is None or not dtype or own == dtype:
         return result
     if ("float" in dtype) != ("float" in str(own)) or "complex" in dtype:
-        raise UnsupportedOperatorError(
-            f"{_WAY}: TVM's importer computes node {node.name!r} ({node.target}) in {own}, PyTorch in {dtype}",
-            [str(node.target)],
-        )
+        raise refused(node, f"is computed in {own} by TVM's importer, in {dtype} by PyTorch")
     return importer.block_builder.emit(relax.op.astype(cast("relax.Expr", result), dtype))
 
 

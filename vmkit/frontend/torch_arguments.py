@@ -2,22 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import field
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
-from tvm import relax
+from tvm import ir, relax, tirx
+
+from .._dataclasses import dataclass
+from ..errors import UnsupportedOperatorError
+from ..relax.rewrite import variables_in
 
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["Converter", "Importing", "arguments_of", "cast_to"]
+__all__ = ["WAY", "Converter", "Importing", "Symbols", "arguments_of", "cast_to", "refused"]
+
+WAY = "a program of torch.export"
+
+
+@dataclass
+class Symbols:
+    """The symbols of the values that an importer has, by name; `seen` is of how many values they are noted."""
+
+    by_name: dict[str, tirx.Var] = field(default_factory=dict)
+    seen: int = 0
+
+    def of(self, env: Mapping[fx.Node, Any]) -> Mapping[str, tirx.Var]:
+        """Return all symbols, those of values that are new among them."""
+        for value in islice(env.values(), self.seen, None):
+            ty = getattr(value, "ty", None)
+            for size in ty.shape or () if isinstance(ty, relax.TensorType) else ():
+                if not isinstance(size, tirx.IntImm):
+                    self.by_name.update((var.name, var) for var in variables_in(size) if isinstance(var, ir.Var))
+        self.seen = len(env)
+        return self.by_name
 
 
 class Importing(Protocol):
-    """What converters use of TVM's importer."""
+    """What converters use of TVM's importer, and what it is told beside."""
 
     block_builder: relax.BlockBuilder
     env: dict[fx.Node, Any]
+    symbols: Symbols
 
 
 Converter: TypeAlias = "Callable[[Importing, fx.Node], object]"
@@ -32,3 +59,8 @@ def arguments_of(node: fx.Node) -> list[Any]:
 def cast_to(importer: Importing, value: relax.Expr, dtype: str) -> relax.Expr:
     """Return a tensor in a data type."""
     return value if str(value.ty.dtype) == dtype else importer.block_builder.emit(relax.op.astype(value, dtype))
+
+
+def refused(node: fx.Node, why: str) -> UnsupportedOperatorError:
+    """Return the error that a node is not taken, and why."""
+    return UnsupportedOperatorError(f"{WAY}: node {node.name!r} ({node.target}) {why}", [str(node.target)])

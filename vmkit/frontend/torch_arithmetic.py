@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tvm import relax, tirx
 
-from ..errors import UnsupportedOperatorError
-from .torch_arguments import Importing, cast_to
+from .torch_arguments import Importing, cast_to, refused
 
 if TYPE_CHECKING:
     from torch import fx
@@ -37,12 +36,12 @@ _OF_RESULT = {
 _PRODUCTS = {"bmm", "mm", "matmul"}
 _COMPARISONS = {"eq", "ge", "gt", "le", "lt", "ne"}
 
-Converter = Callable[["fx.Node"], object]
+_OfNode = Callable[["fx.Node"], object]
 
 
-def arithmetic(importer: Importing, known: Mapping[str, Converter]) -> dict[str, Converter]:
+def arithmetic(importer: Importing, known: Mapping[str, _OfNode]) -> dict[str, _OfNode]:
     """Return converters of elementwise operators by name, made of those that TVM's importer knows."""
-    made: dict[str, Converter] = {}
+    made: dict[str, _OfNode] = {}
     for name, convert in known.items():
         base, _, overload = name.partition(".")
         if overload and base in _SCALED:
@@ -54,7 +53,7 @@ def arithmetic(importer: Importing, known: Mapping[str, Converter]) -> dict[str,
     return made | dict.fromkeys(("div.Scalar_mode", "div.Tensor_mode"), partial(_divided, importer))
 
 
-def _promoted(importer: Importing, convert: Converter, node: fx.Node) -> object:
+def _promoted(importer: Importing, convert: _OfNode, node: fx.Node) -> object:
     """Return what a converter gives for tensors that are cast to the type that is computed in."""
     dtype = _computed_in(node)
     given = {each: importer.env[each] for each in node.all_input_nodes if hasattr(importer.env[each], "ty")}
@@ -65,7 +64,7 @@ def _promoted(importer: Importing, convert: Converter, node: fx.Node) -> object:
         importer.env.update(given)
 
 
-def _scaled(importer: Importing, base: str, convert: Converter, node: fx.Node) -> object:
+def _scaled(importer: Importing, base: str, convert: _OfNode, node: fx.Node) -> object:
     """Return a sum or a difference, the second operand times a factor."""
     factor = node.kwargs.get("alpha", 1)
     if factor == 1:
@@ -121,8 +120,4 @@ def _operand(importer: Importing, node: fx.Node, value: object, dtype: str) -> r
     if isinstance(given, tirx.Expr) and str(given.ty.dtype) == "int64":
         size = emit(relax.op.shape_to_tensor(emit(relax.ShapeExpr([given]))))
         return cast_to(importer, emit(relax.op.reshape(size, relax.ShapeExpr([]))), dtype)
-    raise UnsupportedOperatorError(
-        f"a program of torch.export: node {node.name!r} ({node.target}) computes with {value}, which is no tensor, no "
-        "size and no number",
-        [str(node.target)],
-    )
+    raise refused(node, f"computes with {value}, which is no tensor, no size and no number")

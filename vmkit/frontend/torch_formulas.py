@@ -8,40 +8,39 @@ from fractions import Fraction
 from functools import reduce
 from typing import TYPE_CHECKING
 
-import tvm
-from tvm import relax, tirx
+from tvm import tirx
 
-from ..errors import UnsupportedOperatorError
-from ..relax.rewrite import variables_in
-from .torch_arguments import Importing
+from .torch_arguments import Importing, refused
 
 if TYPE_CHECKING:
     import sympy
     import torch
     from torch import fx
 
-__all__ = ["formula_of", "sizes_of"]
+__all__ = ["formula_of", "known_sizes", "sizes_of"]
 
 
 def sizes_of(importer: Importing, shape: Sequence[int | torch.SymInt]) -> list[tirx.Expr | None]:
     """Return sizes of PyTorch over the symbols that an importer has so far; None for one that is of none of these."""
-    symbols = {s.name: s for v in importer.env.values() for s in _symbols(v)}
+    symbols = importer.symbols.of(importer.env)
     return [_dim(d, symbols) for d in shape]
 
 
-def formula_of(importer: Importing, value: int | fx.Node) -> tirx.Expr:
-    """Return an argument that is an integer, or a node that computes one of sizes, as an expression."""
+def known_sizes(importer: Importing, node: fx.Node) -> list[tirx.Expr]:
+    """Return the sizes of a node's result; UnsupportedOperatorError where one is not known."""
+    shape = node.meta["val"].shape
+    sizes = [size for size in sizes_of(importer, shape) if size is not None]
+    if len(sizes) < len(shape):
+        raise refused(node, f"gives a tensor of {tuple(shape)}, of which a size is no formula of the inputs' sizes")
+    return sizes
+
+
+def formula_of(importer: Importing, node: fx.Node, value: int | fx.Node) -> tirx.Expr:
+    """Return a node's argument that is an integer, or a node that computes one of sizes, as an expression."""
     (found,) = sizes_of(importer, [value if isinstance(value, int) else value.meta["val"]])
     if found is None:
-        raise UnsupportedOperatorError(f"an integer that only data tells is not taken: {value}")
+        raise refused(node, f"takes the number {value}, which is no formula of the inputs' sizes")
     return found
-
-
-def _symbols(value: object) -> list[tirx.Var]:
-    ty = getattr(value, "ty", None)
-    if not isinstance(ty, relax.TensorType) or ty.shape is None:
-        return []
-    return [var for size in ty.shape for var in variables_in(size) if isinstance(var, tvm.ir.Var)]
 
 
 def _dim(size: int | torch.SymInt, symbols: Mapping[str, tirx.Var]) -> tirx.Expr | None:

@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 from tvm import relax, te, tirx
 
 from .._dataclasses import dataclass
-from ..errors import UnsupportedOperatorError
 from ..relax.guards import ASKED
 from ..relax.positions import joined_shape
 from ..relay.ir import dims
 from ..relay.op.kernel import from_either_end
-from .torch_arguments import Importing
+from .torch_arguments import Importing, refused
 
 if TYPE_CHECKING:
     from torch import fx
@@ -90,11 +89,7 @@ def written_at(importer: Importing, node: fx.Node) -> relax.Expr:
     tensors = [importer.env[indices[axis]] for axis in given]
     if any(str(t.ty.dtype) == "bool" for t in tensors):
         if len(tensors) > 1 or any(size != 1 for size in values.meta["val"].shape):
-            raise UnsupportedOperatorError(
-                f"a program of torch.export: node {node.name!r} ({node.target}) writes different values where a mask "
-                "is true; only one value is written so",
-                [str(node.target)],
-            )
+            raise refused(node, "writes different values where a mask is true; only one value is written so")
         return _written_where(importer, tensor, tensors[0], value, given[0], is_added)
     shapes = [list(t.ty.shape) for t in tensors]
     common = joined_shape(shapes)

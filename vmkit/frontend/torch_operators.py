@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tvm import relax, te, tirx
 
-from ..errors import UnsupportedOperatorError
 from ..relay.ir import dims
-from .torch_arguments import Converter, Importing, arguments_of, cast_to
-from .torch_formulas import formula_of, sizes_of
+from .torch_arguments import Converter, Importing, arguments_of, cast_to, refused
+from .torch_formulas import formula_of, known_sizes
 from .torch_indices import written_at
 from .torch_padding import PADDING
 from .torch_resizing import RESIZING
@@ -37,13 +36,6 @@ def _reduced(importer: Importing, node: fx.Node, *, reduce: Callable[..., relax.
     return cast_to(importer, made, _dtype(node))
 
 
-def _product(importer: Importing, node: fx.Node) -> relax.Expr:
-    """Return a product along one axis."""
-    data, axis, keepdims, *_ = arguments_of(node)
-    value = cast_to(importer, importer.env[data], _dtype(node))
-    return importer.block_builder.emit(relax.op.prod(value, axis=[axis], keepdims=bool(keepdims)))
-
-
 def _least(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return the least elements along an axis, and where each stands first."""
     data, axis, keepdims = arguments_of(node)
@@ -66,7 +58,7 @@ def _joined(importer: Importing, node: fx.Node) -> relax.Expr:
 def _where_not_zero(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return the positions of elements that are not 0, one a row."""
     value = importer.env[arguments_of(node)[0]]
-    count = sizes_of(importer, node.meta["val"].shape)[0]
+    count = known_sizes(importer, node)[0]
     found = importer.block_builder.emit(relax.op.nonzero(value))
     sized = importer.block_builder.match_cast(found, relax.TensorType([value.ty.ndim, count], "int64"))
     return importer.block_builder.emit(relax.op.permute_dims(sized, [1, 0]))
@@ -113,7 +105,7 @@ def _with_part(importer: Importing, node: fx.Node) -> relax.Expr:
     data, part, axis, index = arguments_of(node)
     tensor = importer.env[data]
     axis %= tensor.ty.ndim
-    place = formula_of(importer, index)
+    place = formula_of(importer, node, index)
     place = place if not isinstance(index, int) or index >= 0 else tensor.ty.shape[axis] + place
 
     def kernel(x: te.Tensor, part: te.Tensor, place: tirx.Expr) -> te.Tensor:
@@ -145,7 +137,7 @@ def _windows(importer: Importing, node: fx.Node) -> relax.Expr:
     if tensor.ty.ndim == 0:
         return importer.block_builder.emit(relax.op.reshape(tensor, relax.ShapeExpr([width])))
     axis %= tensor.ty.ndim
-    count = sizes_of(importer, [node.meta["val"].shape[axis]])[0]
+    count = known_sizes(importer, node)[axis]
 
     def kernel(x: te.Tensor, count: tirx.Expr) -> te.Tensor:
         shape = [*x.shape[:axis], count, *x.shape[axis + 1 :], width]
@@ -174,7 +166,7 @@ def _distances(importer: Importing, node: fx.Node) -> relax.Expr:
     first, second, order, _ = arguments_of(node)
     order = float(order)
     if order not in (1.0, 2.0):
-        raise UnsupportedOperatorError(f"distances of order {order} are not taken, only 1 and 2")
+        raise refused(node, f"computes distances of order {order}; there are those of order 1 and 2")
 
     def kernel(a: te.Tensor, b: te.Tensor) -> te.Tensor:
         lead, width = a.ndim - 2, te.reduce_axis((0, a.shape[-1]), "k")
@@ -193,7 +185,7 @@ def _distances(importer: Importing, node: fx.Node) -> relax.Expr:
 def _repeated(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return a tensor so many times along each axis, of which there may be more in front."""
     data, counts = arguments_of(node)
-    times = [formula_of(importer, each) for each in counts]
+    times = [formula_of(importer, node, each) for each in counts]
 
     def kernel(x: te.Tensor, times: Sequence[tirx.Expr]) -> te.Tensor:
         first = len(times) - x.ndim
@@ -209,10 +201,8 @@ def _repeated(importer: Importing, node: fx.Node) -> relax.Expr:
 
 def _reshaped(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return a tensor in the shape that PyTorch says."""
-    sizes = sizes_of(importer, node.meta["val"].shape)
-    if any(size is None for size in sizes):
-        raise UnsupportedOperatorError(f"a size is not known: {node.meta['val'].shape}")
-    return importer.block_builder.emit(relax.op.reshape(importer.env[arguments_of(node)[0]], relax.ShapeExpr(sizes)))
+    shape = relax.ShapeExpr(known_sizes(importer, node))
+    return importer.block_builder.emit(relax.op.reshape(importer.env[arguments_of(node)[0]], shape))
 
 
 _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
@@ -232,7 +222,7 @@ CONVERTERS: dict[str, Converter] = {
     "masked_scatter.default": _masked_scatter,
     "min.dim": _least,
     "nonzero.default": _where_not_zero,
-    "prod.dim_int": _product,
+    "prod.dim_int": partial(_reduced, reduce=relax.op.prod),
     "repeat.default": _repeated,
     "scatter_add.default": _scattered,
     "scatter_reduce.two": _scattered,

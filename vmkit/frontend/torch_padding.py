@@ -34,7 +34,7 @@ def _repeated(index: tirx.Expr, size: tirx.Expr) -> tirx.Expr:
 
 def _padded(importer: Importing, node: fx.Node, *, place: _Place) -> relax.Expr:
     data, given = arguments_of(node)
-    pads = [formula_of(importer, each) for each in given]
+    pads = [formula_of(importer, node, each) for each in given]
     tensor = importer.env[data]
     # The pads of the last axis come first, of each axis the one before it.
     before = {tensor.ty.ndim - 1 - at // 2: pad for at, pad in enumerate(pads) if at % 2 == 0}

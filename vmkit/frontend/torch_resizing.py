@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
-from ..errors import UnsupportedOperatorError
 from ..relax.guards import ASKED
 from ..relay.op.interpolate import AxisTaps, Interpolation, ResizedAxis, Taps, resampled, wide_type
 from .torch_arguments import Converter, Importing, arguments_of
-from .torch_formulas import sizes_of
+from .torch_formulas import known_sizes
 
 if TYPE_CHECKING:
     from torch import fx
@@ -31,9 +30,7 @@ def _resized(importer: Importing, node: fx.Node, *, method: str, is_centred: boo
     how = Interpolation(method, mode, "floor" if method == "nearest_neighbor" else "", _CUBIC)
     tensor = importer.env[data]
     rank = tensor.ty.ndim - 2
-    sizes = sizes_of(importer, node.meta["val"].shape[2:])
-    if any(size is None for size in sizes):
-        raise UnsupportedOperatorError(f"a size is not known: {node.meta['val'].shape}")
+    sizes = known_sizes(importer, node)[2:]
     scales = [float(f) for f in factors] if factors else [None] * rank
     axes = _AXES[rank]
 
