@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import tvm
@@ -145,3 +148,23 @@ def test_devices_of_one_type_are_told_apart_by_a_number() -> None:
     assert canonical_target(plan) == plan == TargetPlan.from_json(plan.to_json()) != canonical_target("llvm")
     with pytest.raises(TargetError, match="there is no target for device 'cpu:2', only for: cpu, cpu:1"):
         plan.for_device("cpu:2")
+
+
+@pytest.mark.nightly  # one of three thousand such readings went wrong
+def test_threads_that_read_a_target_at_once_read_the_same() -> None:
+    interval = sys.getswitchinterval()
+    barrier = threading.Barrier(3)
+
+    def text(target: Target) -> str:
+        barrier.wait()
+        return str(target)
+
+    try:
+        sys.setswitchinterval(1e-5)
+        with ThreadPoolExecutor(3) as pool:
+            for cores in range(1, 15_000):
+                target = canonical_target({**SKYLAKE, "num-cores": cores}).primary
+                texts = list(pool.map(text, [target if cores % 2 else target.host] * 3))
+                assert len(set(texts)) == 1, texts
+    finally:
+        sys.setswitchinterval(interval)

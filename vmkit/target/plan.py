@@ -148,7 +148,11 @@ def canonical_target(target: Targets | None = None, target_host: OneTarget | Non
     _refuse_duplicates(targets, numbers)
     host = _agreed_host(hosts) or next((t for t in targets if device_type(t) == CPU), None) or _single("llvm")[0]
     _refuse_host(host, targets)
-    return TargetPlan(tuple(Target(target, host=host) for target in targets), host, numbers if any(numbers) else ())
+    whole = tuple(Target(target, host=host) for target in targets)
+    for each in (host, *whole):
+        # TVM writes a target's text into it at the first reading, without a lock: not in the threads that build.
+        str(each), str(each.host)
+    return TargetPlan(whole, host, numbers if any(numbers) else ())
 
 
 def command_line(target: Target) -> str:
@@ -294,8 +298,8 @@ def with_attributes(target: Target, *attributes: str) -> Target:
 
 
 def _config_of(target: Target) -> dict[str, Any]:
-    # Not as a kind of target that prints in another way would say it.
-    config: dict[str, Any] = json.loads(Target.__str__(target))
+    # Not from its text, which another thread may be writing at this moment.
+    config: dict[str, Any] = _plain(target.export())
     if not config.get("tag"):
         config.pop("tag", None)
     return config
