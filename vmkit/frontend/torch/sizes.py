@@ -8,8 +8,8 @@ import tvm
 from tvm import relax, tirx
 from tvm.sym import Analyzer
 
-from ..relax.bounds import LOWER_BOUNDS, UPPER_BOUNDS
-from ..relax.rewrite import substituted, variables_in, with_functions
+from ...relax.bounds import LOWER_BOUNDS, UPPER_BOUNDS
+from ...relax.rewrite import substituted, variables_in, with_functions
 
 __all__ = ["with_plain_inputs"]
 

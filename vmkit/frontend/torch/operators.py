@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tvm import relax, te, tirx
 
-from ..relay.ir import dims
-from .torch_arguments import Converter, Importing, arguments_of, cast_to, refused
-from .torch_formulas import formula_of, known_sizes
-from .torch_indices import written_at
-from .torch_padding import PADDING
-from .torch_resizing import RESIZING
-from .torch_statistics import STATISTICS
+from ...relay.ir import dims
+from .arguments import Converter, Importing, arguments_of, cast_to, refused
+from .formulas import formula_of, known_sizes
+from .indices import written_at
+from .padding import PADDING
+from .resizing import RESIZING
+from .statistics import STATISTICS
 
 if TYPE_CHECKING:
     from torch import fx

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tvm import relax, tirx
 
-from .torch_arguments import Importing, cast_to, refused
+from .arguments import Importing, cast_to, refused
 
 if TYPE_CHECKING:
     from torch import fx

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tvm import tirx
 
-from .torch_arguments import Importing, refused
+from .arguments import Importing, refused
 
 if TYPE_CHECKING:
     import sympy

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from tvm import ir, relax, tirx
 
-from .._dataclasses import dataclass
-from ..errors import UnsupportedOperatorError
-from ..relax.rewrite import variables_in
+from ..._dataclasses import dataclass
+from ...errors import UnsupportedOperatorError
+from ...relax.rewrite import variables_in
 
 if TYPE_CHECKING:
     from torch import fx

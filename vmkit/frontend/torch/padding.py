@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
-from ..relay.op.kernel import inside
-from .torch_arguments import Converter, Importing, arguments_of
-from .torch_formulas import formula_of
+from ...relay.op.kernel import inside
+from .arguments import Converter, Importing, arguments_of
+from .formulas import formula_of
 
 if TYPE_CHECKING:
     from torch import fx

@@ -16,15 +16,15 @@ import tvm
 from tvm import relax, tirx
 from tvm.sym import Analyzer, ConstIntBound
 
-from ..errors import ModelError, UnsupportedOperatorError, VMKitError
-from ..schedule.expressions import uses
-from .packages import needed
-from .torch_arguments import WAY, Importing, Symbols, refused
-from .torch_arithmetic import arithmetic
-from .torch_formulas import sizes_of
-from .torch_indices import read_at
-from .torch_operators import CONVERTERS
-from .torch_sizes import with_plain_inputs
+from ...errors import ModelError, UnsupportedOperatorError, VMKitError
+from ...schedule.expressions import uses
+from ..packages import needed
+from .arguments import WAY, Importing, Symbols, refused
+from .arithmetic import arithmetic
+from .formulas import sizes_of
+from .indices import read_at
+from .operators import CONVERTERS
+from .sizes import with_plain_inputs
 
 if TYPE_CHECKING:
     import torch

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tvm import relax, te, tirx
 
-from .._dataclasses import dataclass
-from ..relax.guards import ASKED
-from ..relax.positions import joined_shape
-from ..relay.ir import dims
-from ..relay.op.kernel import from_either_end
-from .torch_arguments import Importing, refused
+from ..._dataclasses import dataclass
+from ...relax.guards import ASKED
+from ...relax.positions import joined_shape
+from ...relay.ir import dims
+from ...relay.op.kernel import from_either_end
+from .arguments import Importing, refused
 
 if TYPE_CHECKING:
     from torch import fx

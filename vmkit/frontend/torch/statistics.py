@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
-from .torch_arguments import Converter, Importing, arguments_of
+from .arguments import Converter, Importing, arguments_of
 
 if TYPE_CHECKING:
     from torch import fx

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
-from ..relax.guards import ASKED
-from ..relay.op.interpolate import AxisTaps, Interpolation, ResizedAxis, Taps, resampled, wide_type
-from .torch_arguments import Converter, Importing, arguments_of
-from .torch_formulas import known_sizes
+from ...relax.guards import ASKED
+from ...relay.op.interpolate import AxisTaps, Interpolation, ResizedAxis, Taps, resampled, wide_type
+from .arguments import Converter, Importing, arguments_of
+from .formulas import known_sizes
 
 if TYPE_CHECKING:
     from torch import fx

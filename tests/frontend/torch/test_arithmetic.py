@@ -10,7 +10,7 @@ import pytest
 
 import vmkit
 from vmkit.errors import UnsupportedOperatorError
-from vmkit.frontend import torch_arithmetic
+from vmkit.frontend.torch import arithmetic
 
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[torch]'")
 X, Y = torch.tensor([-7, -1, 0, 1, 5, 8, 9]), torch.tensor([2, -3, 5, 1, -2, 3, -4])
@@ -68,7 +68,7 @@ def test_operands_are_in_one_type_as_in_torch(name: str) -> None:
 
 
 def test_an_operator_in_a_type_of_other_numbers_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_arithmetic, "_OF_RESULT", set())
+    monkeypatch.setattr(arithmetic, "_OF_RESULT", set())
     with pytest.raises(
         UnsupportedOperatorError, match=r"node 'mul' .* is computed in int64 by TVM's importer, in float32 by PyTorch"
     ):
