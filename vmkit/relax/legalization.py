@@ -5,6 +5,7 @@ from __future__ import annotations
 import tvm
 from tvm.relax import transform
 
+from .comparisons import COMPARED
 from .dispatch import dispatch_sampling, dispatch_sort_scan
 from .guards import with_guards
 from .positions import LIMITED
@@ -21,4 +22,4 @@ def kernels_for_the_target() -> list[tvm.transform.Pass]:
 
 def kernels_of_operators() -> tvm.transform.Pass:
     """Return the pass for all other operators."""
-    return with_guards(transform.LegalizeOps({**legalizations(), SLICE: legalized_slice, **LIMITED}))
+    return with_guards(transform.LegalizeOps({**legalizations(), SLICE: legalized_slice, **LIMITED, **COMPARED}))

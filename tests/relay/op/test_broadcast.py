@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tvm
 
+import vmkit
 from tests.relay.programs import assert_same, compiled
 from vmkit import relay
 from vmkit.errors import TypeCheckError, VMError
@@ -38,3 +39,23 @@ def test_floats_are_shifted_by_types_alone() -> None:
     assert str(mod["main"].ret_type) == "Tensor[(3), float32]"
     with pytest.raises(TypeCheckError, match="left_shift: the inputs must be int or uint tensors, not of float32"):
         compiled([x], function.body)
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_nan_does_not_equal_itself_where_more_is_computed_beside(level: int) -> None:
+    x = relay.var("x", shape=(relay.Any(),))
+    is_number, size = relay.equal(x, x), relay.abs(x)
+    made = relay.Tuple([
+        relay.where(is_number, x, relay.const(0.0)),
+        relay.logical_or(relay.logical_not(is_number), relay.less(x, relay.const(0.0))),
+        relay.where(relay.not_equal(size, size), relay.const(1.0), x),
+        relay.where(relay.less_equal(size, size), x, relay.const(2.0)),
+    ])  # fmt: skip
+    with vmkit.PassContext(opt_level=level):
+        machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], made)), "cpu")
+    values = np.array([1, np.nan, -3, np.inf, np.nan], "float32")
+    expected = [
+        [1, 0, -3, np.inf, 0], [False, True, True, False, True], [1, 1, -3, np.inf, 1], [1, 2, -3, np.inf, 2],
+    ]  # fmt: skip
+    for one, other in zip(machine.run(values), expected, strict=True):
+        np.testing.assert_array_equal(one.numpy(), other)

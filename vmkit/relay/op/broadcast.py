@@ -21,11 +21,14 @@ if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
 __all__ = [
+    "agree",
     "broadcast_dim",
     "broadcast_index",
     "broadcast_lowering",
     "broadcast_result",
     "broadcast_shapes",
+    "differ",
+    "ordered",
     "pad_shapes",
 ]
 
@@ -260,11 +263,16 @@ def _mod(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     return tirx.call_pure_extern(wide, function, a.astype(wide), b.astype(wide)).astype(dtype)
 
 
-def _agree(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
-    return tirx.Not(_differ(a, b)) if str(a.ty.dtype) == "bool" else tirx.EQ(a, b)
+def agree(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
+    """Compare for equality; NaN, which is no number, equals nothing, not even itself."""
+    dtype = str(a.ty.dtype)
+    if dtype == "bool":
+        return tirx.Not(differ(a, b))
+    # TVM takes x == x for true in any type. LLVM makes one comparison of the two.
+    return tirx.all(a <= b, b <= a) if has_nan(dtype) else tirx.EQ(a, b)
 
 
-def _differ(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
+def differ(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     """Compare for inequality; bool, of which TVM's comparison is taken for one of floats by LLVM, by logic."""
     if str(a.ty.dtype) == "bool":
         return tirx.all(tirx.any(a, b), tirx.Not(tirx.all(a, b)))
@@ -272,7 +280,7 @@ def _differ(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     return tirx.any(tirx.NE(a, b), is_nan(a), is_nan(b)) if has_nan(str(a.ty.dtype)) else tirx.NE(a, b)
 
 
-def _ordered(
+def ordered(
     compare: Callable[[tirx.Expr, tirx.Expr], tirx.Expr],
 ) -> Callable[[tirx.Expr, tirx.Expr], tirx.Expr]:
     """Return a comparison that takes bool as integers, for LLVM knows no order of bool."""
@@ -316,8 +324,8 @@ _binary("mod", _mod, "Remainder of the quotient rounded towards zero.")
 _binary("trunc_divide", _trunc_divide, "Quotient rounded towards zero.")
 _binary("trunc_mod", _mod, "Remainder of the quotient rounded towards zero.")
 _binary("power", tirx.power, "Power.", mixed="never")
-_binary("maximum", _ordered(larger), "Larger of the two.", level=4, mixed="follow", limited=_ordered(tirx.max))
-_binary("minimum", _ordered(smaller), "Smaller of the two.", level=4, mixed="follow", limited=_ordered(tirx.min))
+_binary("maximum", ordered(larger), "Larger of the two.", level=4, mixed="follow", limited=ordered(tirx.max))
+_binary("minimum", ordered(smaller), "Smaller of the two.", level=4, mixed="follow", limited=ordered(tirx.min))
 _binary("left_shift", _shift("left_shift", lambda a, b: a << b), "Bits shifted left.", level=4)
 _binary("right_shift", _shift("right_shift", lambda a, b: a >> b), "Bits shifted right.", level=4)
 _binary("bitwise_and", lambda a, b: a & b, "Bitwise and.", level=4, relation=_only("int", "uint", "bool"))
@@ -325,15 +333,15 @@ _binary("bitwise_or", lambda a, b: a | b, "Bitwise or.", level=4, relation=_only
 _binary("bitwise_xor", lambda a, b: a ^ b, "Bitwise exclusive or.", level=4, relation=_only("int", "uint", "bool"))
 _binary("logical_and", lambda a, b: tirx.all(a, b), "Logical and.", level=4, relation=_only("bool"))
 _binary("logical_or", lambda a, b: tirx.any(a, b), "Logical or.", level=4, relation=_only("bool"))
-_binary("logical_xor", _differ, "Logical exclusive or.", level=4, relation=_only("bool"))
-_binary("equal", _agree, "Whether the elements are equal.", level=4, relation=_comparison_relation)
-_binary("not_equal", _differ, "Whether the elements differ.", level=4, relation=_comparison_relation)
+_binary("logical_xor", differ, "Logical exclusive or.", level=4, relation=_only("bool"))
+_binary("equal", agree, "Whether the elements are equal.", level=4, relation=_comparison_relation)
+_binary("not_equal", differ, "Whether the elements differ.", level=4, relation=_comparison_relation)
 _binary(
-    "less", _ordered(lambda a, b: a < b), "Whether lhs is less.", level=4, relation=_comparison_relation, mixed="follow"
+    "less", ordered(lambda a, b: a < b), "Whether lhs is less.", level=4, relation=_comparison_relation, mixed="follow"
 )
 _binary(
     "less_equal",
-    _ordered(lambda a, b: a <= b),
+    ordered(lambda a, b: a <= b),
     "Whether lhs is less or equal.",
     level=4,
     relation=_comparison_relation,
@@ -341,7 +349,7 @@ _binary(
 )
 _binary(
     "greater",
-    _ordered(lambda a, b: a > b),
+    ordered(lambda a, b: a > b),
     "Whether lhs is greater.",
     level=4,
     relation=_comparison_relation,
@@ -349,7 +357,7 @@ _binary(
 )
 _binary(
     "greater_equal",
-    _ordered(lambda a, b: a >= b),
+    ordered(lambda a, b: a >= b),
     "Whether lhs is greater or equal.",
     level=4,
     relation=_comparison_relation,
