@@ -6,6 +6,8 @@ from itertools import product
 
 import numpy as np
 import pytest
+import tvm
+from tvm import relax, te
 
 import vmkit
 from vmkit import relay
@@ -51,3 +53,27 @@ def test_pools_of_images_of_any_size(case: str, kind: str, dtype: str) -> None:
         # Means of integers are rounded towards zero.
         result = result.astype(dtype) if dtype != "int8" else np.trunc(result + 1e-9).astype(dtype)
         np.testing.assert_allclose(machine.run(values).numpy(), result, rtol=1e-5, atol=1e-5)
+
+
+def test_a_window_whose_test_of_the_edges_is_in_the_sum_is_left_alone() -> None:
+    n = tvm.tirx.Var("n", "int64")
+
+    def sums(x: te.Tensor, n: tvm.tirx.Expr) -> te.Tensor:
+        k = te.reduce_axis((0, 3), "k")
+
+        def element(i: tvm.tirx.Expr, j: tvm.tirx.Expr) -> tvm.tirx.Expr:
+            at = 2 * j + k - 1
+            inside = tvm.tirx.all(at >= 0, at < n)
+            return te.sum(tvm.tirx.if_then_else(inside, x(i, at), tvm.tirx.const(0, "float32")), axis=k)
+
+        return te.compute([4, tvm.tirx.floordiv(n, 2)], element, name="sums")
+
+    builder, x = relax.BlockBuilder(), relax.Var("x", relax.TensorType([4, n], "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit_te(sums, x, n))
+    machine = vmkit.VirtualMachine(vmkit.compile(builder.get()), "cpu")
+    for size in (8, 37):
+        values = np.arange(4 * size, dtype="float32").reshape(4, size)
+        whole = np.pad(values, ((0, 0), (1, 1)))
+        expected = sum(whole[:, at : at + size // 2 * 2 : 2] for at in range(3))
+        np.testing.assert_array_equal(machine.run(values).numpy(), expected)

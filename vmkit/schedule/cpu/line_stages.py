@@ -196,6 +196,9 @@ def window_of(sch: s_tir.Schedule) -> Window | None:
         return None
     if any(uses(place, v.var) for v in lines) or any(uses(i, v.var) for i in others for v in (last, along[0])):
         return None
+    beside = tvm_ffi.structural_map(term, (TensorLoad, lambda load: tirx.const(0, load.ty.dtype)))
+    if any(uses(beside, v.var) for v in (last, along[0])):  # such as a test of where the element is
+        return None
     after = None if found.after is None else sch.get(found.after)
     if after is not None and not is_chain(node, [after]):
         return None
