@@ -101,6 +101,94 @@ def reduced(x: torch.Tensor, y: torch.Tensor) -> Any:
     )
 
 
+def ends(x: torch.Tensor, y: torch.Tensor) -> Any:
+    copied, filled = x.clone(), y.clone()
+    copied[:, 1:3], filled[:, -1] = 0.0, 1.0
+    return (
+        x[..., -1],
+        x[:, -2],
+        x.select(0, x.shape[0] - 1),
+        copied,
+        filled,
+        torch.slice_scatter(x, y[:, :2], 1, 0, 4, 2),
+        torch.slice_scatter(x, y[:, :, -2:], 2, -2),
+        torch.where(x > 0, x, y.long()),
+        torch.triu_indices(4, 3) + x.shape[0],
+        torch.tril_indices(3, 4, offset=-1) + x.shape[1],
+    )
+
+
+def mapped(x: torch.Tensor, y: torch.Tensor) -> Any:
+    none = torch.where(x > 0.5, float("nan"), torch.where(x < -1, float("inf"), x))
+    whole, few = (x * 9).long(), (y.abs() * 3).long()
+    return (
+        torch.erfc(x * 4),
+        torch.exp2(x),
+        torch.hypot(x * 1e30, y * 1e30),
+        torch.hypot(none, y),
+        torch.logaddexp(x, none),
+        torch.logcumsumexp(x * 30, 1),
+        *torch.cummax(none, 1),
+        *torch.cummin(whole, -1),
+        torch.signbit(torch.stack([x, torch.copysign(torch.zeros_like(x), y), -x])),
+        torch.copysign(x, -y),
+        torch.fmax(none, y),
+        torch.fmin(y, none),
+        torch.ldexp(x, whole),
+        F.selu(x),
+        F.celu(x, 0.4),
+        F.elu(x, 1.7),
+        torch.bitwise_left_shift(whole, few),
+        torch.bitwise_right_shift(whole, few),
+        torch.heaviside(x, y),
+        torch.isfinite(none),
+        torch.isnan(none),
+        none != none,
+        torch.where(none == none, none, 0),
+        torch.maximum(none, y),
+        (x > 0) == (y > 0),
+        (x > 0) * (y > 0),
+        (x > 0) > (y > 0),
+    )
+
+
+def windows(image: torch.Tensor) -> Any:
+    largest, at = F.max_pool2d(image, 3, 2, 1, return_indices=True)
+    single, where = F.max_pool2d(image, 2, return_indices=True)
+    return (
+        largest,
+        at,
+        F.max_unpool2d(single, where, 2),
+        F.adaptive_max_pool2d(image, (3, 2)),
+        F.adaptive_max_pool2d(image[0], 1),
+        F.avg_pool2d(image, 2, divisor_override=3),
+        F.avg_pool2d(image, 3, 2, 1, ceil_mode=True, divisor_override=5),
+        F.group_norm(image, 1),
+        *torch.var_mean(image, (2, 3)),
+        F.interpolate(image, size=(5, 4), mode="bilinear", antialias=True),
+        F.interpolate(image, scale_factor=0.4, mode="bilinear", antialias=True),
+        F.interpolate(image, size=(4, 11), mode="bicubic", antialias=True),
+        F.interpolate(image, scale_factor=0.5, mode="area"),
+    )
+
+
+def placed(x: torch.Tensor, y: torch.Tensor) -> Any:
+    ascending, at = y.sort(1)[0], (x.abs() * 2).long()[:, :4]
+    bags = torch.tensor([0, 2, 2, 5])
+    table = torch.cat([y, y + 1, y * 2, y - 3])
+    return (
+        torch.searchsorted(ascending, x),
+        torch.searchsorted(ascending, y, right=True, out_int32=True),
+        torch.searchsorted(x, y, sorter=x.argsort(1)),
+        *torch.kthvalue(x, 3, 1),
+        *torch.kthvalue(x, 2, 0, keepdim=True),
+        *(F.embedding_bag(at, table, mode=mode) for mode in ("sum", "mean", "max")),
+        *(F.embedding_bag(at.flatten()[:7], table, bags, mode=mode) for mode in ("sum", "mean", "max")),
+        F.embedding_bag(at, table, mode="sum", per_sample_weights=x[:, :4]),
+        *torch.unique((x * 2).long(), return_inverse=True, return_counts=True),
+    )
+
+
 def sampled(image: torch.Tensor, grid: torch.Tensor) -> Any:
     return (
         F.grid_sample(image, grid, align_corners=False),
@@ -117,6 +205,10 @@ CASES = [
     (padded, [(2, 3, 9), (2, 3, 9, 8), (2, 3, 5, 6, 7)], [(3, 2, 4), (3, 2, 4, 5), (2, 2, 3, 4, 5)]),
     (moved, [(2, 4, 9), (2, 4, 9)], [(3, 5, 7), (3, 5, 7)]),
     (reduced, [(2, 4, 9), (2, 3, 9)], [(3, 5, 7), (3, 3, 7)]),
+    (ends, [(2, 4, 9), (2, 4, 9)], [(3, 5, 7), (3, 5, 7)]),
+    (mapped, [(3, 9), (3, 9)], [(5, 70), (5, 70)]),
+    (windows, [(2, 3, 9, 8)], [(3, 2, 12, 14)]),
+    (placed, [(3, 9), (3, 7)], [(4, 6), (4, 11)]),
     (sampled, [(2, 3, 9, 8), (2, 4, 5, 2)], [(3, 2, 5, 6), (3, 7, 6, 2)]),
 ]
 
@@ -131,6 +223,7 @@ def test_results_are_those_of_torch(
         given = [tensor(*shape) for shape in shapes]
         made = machine.run(*(each.numpy() for each in given))
         for at, (one, other) in enumerate(zip(made, function(*given), strict=True)):
+            assert one.numpy().dtype == other.numpy().dtype, f"result {at}"
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-4, atol=1e-5, err_msg=f"result {at}")
 
 
@@ -139,6 +232,16 @@ def test_what_is_not_taken_is_refused_by_its_node() -> None:
         UnsupportedOperatorError, match=r"node '_cdist_forward' \(aten.*\) computes distances of order 3"
     ):
         vmkit.compile(exported(lambda x: torch.cdist(x, x, p=3.0), tensor(2, 3, 4)))
+    refused = {
+        "gives where the largest elements stand": lambda x: F.adaptive_max_pool2d(x, 2, return_indices=True)[1],
+        "resizes with antialias and align_corners": lambda x: F.interpolate(
+            x, size=(3, 3), mode="bilinear", align_corners=True, antialias=True
+        ),
+        "leaves out row 1 of the table": lambda x: F.embedding_bag(x[0, 0].long(), x[0, 0], padding_idx=1),
+    }
+    for why, function in refused.items():
+        with pytest.raises(UnsupportedOperatorError, match=why):
+            vmkit.compile(exported(function, tensor(2, 3, 4, 5)))
 
 
 def test_a_reflection_of_more_than_there_is_does_not_read_beyond() -> None:

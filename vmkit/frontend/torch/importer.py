@@ -7,7 +7,7 @@ result, so where the two differ the result is cast to that, a check when the pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -21,9 +21,10 @@ from ...schedule.expressions import uses
 from ..packages import needed
 from .arguments import WAY, Importing, Symbols, refused
 from .arithmetic import arithmetic
-from .formulas import sizes_of
+from .formulas import formula_of, sizes_of
 from .indices import read_at
 from .operators import CONVERTERS
+from .relay_operators import adaptive_averaged, averaged, pooled
 from .sizes import with_plain_inputs
 
 if TYPE_CHECKING:
@@ -75,9 +76,11 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
         def create_convert_map(self) -> dict[str, Callable[[Any], Any]]:
             own = super().create_convert_map()
             better = {name: partial(convert, self) for name, convert in CONVERTERS.items()}
-            better["index.Tensor"] = partial(read_at, self, own["index.Tensor"])
+            better |= {name: partial(convert, self, own[name]) for name, convert in _BESIDE_OWN.items()}
             every = own | arithmetic(self, own) | better
-            return {name: _checked(self, convert) for name, convert in every.items()}
+            known = {name: _checked(self, convert) for name, convert in every.items()}
+            of_fractions = {each.target.__name__ for each in _nodes(decomposed) if _is_of_fractions(each)}
+            return dict.fromkeys(of_fractions, partial(_size_of_fractions, self)) | known
 
     try:
         decomposed = program.run_decompositions(_decompositions())
@@ -98,6 +101,18 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     return with_plain_inputs(imported)
 
 
+_BESIDE_OWN: dict[str, Callable[..., object]] = {
+    "_adaptive_avg_pool2d.default": adaptive_averaged,
+    "_adaptive_avg_pool3d.default": adaptive_averaged,
+    "avg_pool2d.default": averaged,
+    "avg_pool3d.default": averaged,
+    "index.Tensor": read_at,
+    "max_pool2d_with_indices.default": pooled,
+    "max_pool3d_with_indices.default": pooled,
+}
+"""The converters that leave some nodes to TVM's."""
+
+
 def _as_specialized(var: relax.Var) -> relax.Var:
     """Return an input of which the dimensions that PyTorch made numbers are: TVM takes such a number for a name."""
     shape = [
@@ -115,13 +130,36 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
     return {known: rule for known, rule in table.items() if known.__name__ not in CONVERTERS}
 
 
+def _nodes(program: torch.export.ExportedProgram) -> Iterator[Any]:
+    """Yield the calls of operators in a program, those in its branches too."""
+    for module in program.graph_module.modules():
+        yield from (n for n in getattr(module, "graph", program.graph).nodes if n.op == "call_function")
+
+
+def _is_of_fractions(node: fx.Node) -> bool:
+    """Say whether a node computes a fraction of sizes, or a size of fractions."""
+    import torch
+
+    of = [node, *node.all_input_nodes]
+    value, *given = [each.meta.get("val") for each in of]
+    return isinstance(value, torch.SymInt | torch.SymFloat) and any(
+        isinstance(v, torch.SymFloat) for v in (value, *given)
+    )
+
+
+def _size_of_fractions(importer: Importing, node: fx.Node) -> object:
+    """Return a size by PyTorch's formula of it; fractions themselves are in those formulas, and no values."""
+    import torch
+
+    return None if isinstance(node.meta["val"], torch.SymFloat) else formula_of(importer, node, node)
+
+
 def _require_known(program: torch.export.ExportedProgram, known: Mapping[str, Any]) -> None:
     """Raise UnsupportedOperatorError with all operators of a program that have no converter."""
     missing: dict[str, list[str]] = {}
-    for module in program.graph_module.modules():
-        for node in getattr(module, "graph", program.graph).nodes:
-            if node.op == "call_function" and node.target.__name__ not in known:
-                missing.setdefault(str(node.target), []).append(node.name)
+    for node in _nodes(program):
+        if node.target.__name__ not in known:
+            missing.setdefault(str(node.target), []).append(node.name)
     if missing:
         lines = [f"{target}: {len(names)} node(s), {', '.join(names[:5])}" for target, names in sorted(missing.items())]
         what = "1 operator is" if len(lines) == 1 else f"{len(lines)} operators are"
@@ -134,6 +172,8 @@ def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Calla
     """Return a converter that says which node it fails at, and whose results have the sizes that PyTorch knows."""
 
     def converted(node: fx.Node) -> object:
+        if _is_of_fractions(node):
+            return _size_of_fractions(importer, node)
         try:
             result = convert(node)
             value = node.meta.get("val")

@@ -6,13 +6,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from tvm import relax, te, tirx
 
 from ...relay.ir import dims
 from .arguments import Converter, Importing, arguments_of, cast_to, refused
-from .formulas import formula_of, known_sizes
+from .formulas import known_sizes
+from .functions import FUNCTIONS
 from .indices import written_at
 from .padding import PADDING
+from .parts import PARTS
+from .relay_operators import OF_RELAY
 from .resizing import RESIZING
 from .statistics import STATISTICS
 
@@ -100,25 +104,6 @@ def _begin_of(importer: Importing, source: relax.Expr, shape: Sequence[tirx.Expr
     return importer.block_builder.emit(part)
 
 
-def _with_part(importer: Importing, node: fx.Node) -> relax.Expr:
-    """Return a tensor with another one in the place of what stands at one position of an axis."""
-    data, part, axis, index = arguments_of(node)
-    tensor = importer.env[data]
-    axis %= tensor.ty.ndim
-    place = formula_of(importer, node, index)
-    place = place if not isinstance(index, int) or index >= 0 else tensor.ty.shape[axis] + place
-
-    def kernel(x: te.Tensor, part: te.Tensor, place: tirx.Expr) -> te.Tensor:
-        def element(*at: tirx.Expr) -> tirx.Expr:
-            return tirx.Select(tirx.EQ(at[axis], place), part(*at[:axis], *at[axis + 1 :]), x(*at))
-
-        return te.compute(x.shape, element, name="select_scatter", tag="injective")
-
-    return importer.block_builder.emit_te(
-        kernel, tensor, importer.env[part], place, primfunc_name_hint="select_scatter"
-    )
-
-
 def _masked_scatter(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return a tensor with the first elements of another, in their order, where a mask is true."""
     data, mask, source = (importer.env[each] for each in arguments_of(node))
@@ -128,26 +113,6 @@ def _masked_scatter(importer: Importing, node: fx.Node) -> relax.Expr:
     place = emit(op.subtract(seen, relax.const(1, "int64")))
     found = emit(op.take(emit(op.flatten(source)), place, axis=0, mode="clip"))
     return emit(op.where(wide, emit(op.reshape(found, data.ty.shape)), data))
-
-
-def _windows(importer: Importing, node: fx.Node) -> relax.Expr:
-    """Return the windows along an axis, each along a new last one; one element is a window by itself."""
-    data, axis, width, step = arguments_of(node)
-    tensor = importer.env[data]
-    if tensor.ty.ndim == 0:
-        return importer.block_builder.emit(relax.op.reshape(tensor, relax.ShapeExpr([width])))
-    axis %= tensor.ty.ndim
-    count = known_sizes(importer, node)[axis]
-
-    def kernel(x: te.Tensor, count: tirx.Expr) -> te.Tensor:
-        shape = [*x.shape[:axis], count, *x.shape[axis + 1 :], width]
-
-        def element(*at: tirx.Expr) -> tirx.Expr:
-            return x(*at[:axis], at[axis] * step + at[-1], *at[axis + 1 : -1])
-
-        return te.compute(shape, element, name="unfold", tag="injective")
-
-    return importer.block_builder.emit_te(kernel, tensor, count, primfunc_name_hint="unfold")
 
 
 def _sampled(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -182,40 +147,54 @@ def _distances(importer: Importing, node: fx.Node) -> relax.Expr:
     return emit(relax.op.sqrt(sums)) if order == 2 else sums
 
 
-def _repeated(importer: Importing, node: fx.Node) -> relax.Expr:
-    """Return a tensor so many times along each axis, of which there may be more in front."""
-    data, counts = arguments_of(node)
-    times = [formula_of(importer, node, each) for each in counts]
-
-    def kernel(x: te.Tensor, times: Sequence[tirx.Expr]) -> te.Tensor:
-        first = len(times) - x.ndim
-        shape = [t if axis < first else t * x.shape[axis - first] for axis, t in enumerate(times)]
-
-        def element(*at: tirx.Expr) -> tirx.Expr:
-            return x(*(tirx.floormod(i, tirx.max(d, 1)) for i, d in zip(at[first:], x.shape, strict=True)))
-
-        return te.compute(shape, element, name="repeat", tag="injective")
-
-    return importer.block_builder.emit_te(kernel, importer.env[data], times, primfunc_name_hint="repeat")
-
-
 def _reshaped(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return a tensor in the shape that PyTorch says."""
     shape = relax.ShapeExpr(known_sizes(importer, node))
     return importer.block_builder.emit(relax.op.reshape(importer.env[arguments_of(node)[0]], shape))
 
 
+def _chosen(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return elements of one tensor where a mask is true, and of another elsewhere, in the type of both."""
+    mask, first, second = (importer.env[each] for each in arguments_of(node))
+    dtype = _dtype(node)
+    made = relax.op.where(mask, cast_to(importer, first, dtype), cast_to(importer, second, dtype))
+    return importer.block_builder.emit(made)
+
+
+def _shifted(importer: Importing, node: fx.Node, *, shift: Callable[..., relax.Expr]) -> relax.Expr:
+    """Return integers of which the bits are shifted."""
+    first, second = (cast_to(importer, importer.env[each], _dtype(node)) for each in node.all_input_nodes)
+    return importer.block_builder.emit(shift(first, second))
+
+
+def _triangle(importer: Importing, node: fx.Node, *, places: Callable[..., Any]) -> relax.Expr:
+    """Return the positions of a triangle of a matrix."""
+    rows, columns, offset, *_ = arguments_of(node)
+    return relax.const(np.stack(places(rows, offset, columns)).astype(_dtype(node)))
+
+
+def _unwritten(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return a tensor of which PyTorch does not say what it holds."""
+    return importer.block_builder.emit(relax.op.zeros(relax.ShapeExpr(known_sizes(importer, node)), _dtype(node)))
+
+
 _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 CONVERTERS: dict[str, Converter] = {
+    **FUNCTIONS,
+    **OF_RELAY,
     **PADDING,
+    **PARTS,
     **RESIZING,
     **STATISTICS,
     "_cdist_forward.default": _distances,
     "amax.default": partial(_reduced, reduce=relax.op.max),
     "amin.default": partial(_reduced, reduce=relax.op.min),
     "any.default": partial(_reduced, reduce=relax.op.max, wide="int8"),
+    "bitwise_left_shift.Tensor": partial(_shifted, shift=relax.op.left_shift),
+    "bitwise_right_shift.Tensor": partial(_shifted, shift=relax.op.right_shift),
     "cat.default": _joined,
+    "empty_permuted.default": _unwritten,
     "grid_sampler_2d.default": _sampled,
     "index_put.default": written_at,
     "index_put_.default": written_at,
@@ -223,11 +202,11 @@ CONVERTERS: dict[str, Converter] = {
     "min.dim": _least,
     "nonzero.default": _where_not_zero,
     "prod.dim_int": partial(_reduced, reduce=relax.op.prod),
-    "repeat.default": _repeated,
     "scatter_add.default": _scattered,
     "scatter_reduce.two": _scattered,
-    "select_scatter.default": _with_part,
-    "unfold.default": _windows,
+    "tril_indices.default": partial(_triangle, places=np.tril_indices),
+    "triu_indices.default": partial(_triangle, places=np.triu_indices),
+    "where.self": _chosen,
     **dict.fromkeys(("_unsafe_view.default", "reshape.default", "view.default"), _reshaped),
 }
 """The converters that are used in place of TVM's, or where it has none, by the names of PyTorch's operators."""

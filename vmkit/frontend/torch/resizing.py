@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from tvm import relax, te, tirx
 
 from ...relax.guards import ASKED
+from ...relay.ir import dims
 from ...relay.op.interpolate import AxisTaps, Interpolation, ResizedAxis, Taps, resampled, wide_type
-from .arguments import Converter, Importing, arguments_of
+from .arguments import Converter, Importing, arguments_of, cast_to, refused
 from .formulas import known_sizes
+from .relay_operators import lowered
 
 if TYPE_CHECKING:
     from torch import fx
@@ -20,6 +22,7 @@ __all__ = ["RESIZING"]
 
 _AXES = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 _CUBIC = -0.75  # the coefficient of PyTorch's spline
+_SMOOTH_CUBIC = -0.5  # that with antialias
 
 
 def _resized(importer: Importing, node: fx.Node, *, method: str, is_centred: bool = False) -> relax.Expr:
@@ -68,7 +71,35 @@ def _axis(how: Interpolation, size: tirx.Expr, target: tirx.Expr, factor: float 
     return ResizedAxis(AxisTaps.around(coordinate, taps, lambda p: tirx.max(tirx.min(p, size - 1), 0)), None)
 
 
+def _smoothed(importer: Importing, node: fx.Node, *, method: str) -> relax.Expr:
+    """Return images resized by filters that are as much wider as images become smaller."""
+    data, _, is_aligned, factors = arguments_of(node)
+    value = importer.env[data]
+    dtype = str(value.ty.dtype)
+    if is_aligned:
+        raise refused(node, "resizes with antialias and align_corners; there is no filter for both")
+    wide = cast_to(importer, value, "float64" if dtype == "float64" else "float32")
+    sizes, target = list(value.ty.shape)[2:], known_sizes(importer, node)[2:]
+    ways = {"method": method, "coordinate_transformation_mode": "half_pixel", "antialias": True}
+    for k, (size, wanted) in enumerate(zip(sizes, target, strict=True)):
+        factor = float(factors[k]) if factors else 0.0
+
+        def placed(size: tirx.Expr, wanted: tirx.Expr, factor: float = factor) -> te.Tensor:
+            own, given = size.astype("float64"), tirx.const(factor, "float64")
+            scale = given if factor else wanted.astype("float64") / tirx.max(own, tirx.const(1, "float64"))
+            length, nowhere = own * scale, tirx.const(0, "float64")
+            return te.compute([4], lambda i: tirx.Select(i == 0, scale, tirx.Select(i == 1, length, nowhere)))
+
+        place = importer.block_builder.emit_te(placed, size, wanted, primfunc_name_hint="placement")
+        extent = importer.block_builder.emit(relax.op.shape_to_tensor(relax.ShapeExpr([wanted])))
+        options = {"axis": k + 2, "size": dims.simplify(wanted), "cubic_alpha": _SMOOTH_CUBIC, "cubic_exclude": 1}
+        wide = lowered(importer, "image.contrib_resize_axis", wide, extent, place, **ways, **options)
+    return cast_to(importer, wide, dtype)
+
+
 RESIZING: dict[str, Converter] = {
+    "_upsample_bicubic2d_aa.vec": partial(_smoothed, method="cubic"),
+    "_upsample_bilinear2d_aa.vec": partial(_smoothed, method="linear"),
     **{f"upsample_nearest{n}d.vec": partial(_resized, method="nearest_neighbor") for n in _AXES},
     **{
         f"_upsample_nearest_exact{n}d.vec": partial(_resized, method="nearest_neighbor", is_centred=True) for n in _AXES

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
-from .arguments import Converter, Importing, arguments_of
+from .arguments import Converter, Importing, arguments_of, refused
+from .formulas import formula_of
 
 if TYPE_CHECKING:
     from torch import fx
@@ -53,8 +54,37 @@ def _normalized(importer: Importing, node: fx.Node) -> relax.Expr:
     return emit(relax.Tuple([made, *flat]))
 
 
+def _variance_and_mean(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return variances and the means that they are around."""
+    data, axes, _, keepdims = arguments_of(node)
+    chosen = list(axes or range(importer.env[data].ty.ndim))
+    mean = importer.block_builder.emit(relax.op.mean(importer.env[data], axis=chosen, keepdims=keepdims))
+    return importer.block_builder.emit(relax.Tuple([_variance(importer, node), mean]))
+
+
+def _normalized_groups(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return a tensor normalised in groups of channels; weights and biases may be left out."""
+    data, weight, bias, _, channels, _, groups, epsilon = arguments_of(node)
+    value, dtype = importer.env[data], str(importer.env[data].ty.dtype)
+    count = formula_of(importer, node, channels)
+
+    def of_channels(given: fx.Node | None, number: int) -> relax.Expr:
+        if given is not None:
+            return importer.env[given]
+        return importer.block_builder.emit(relax.op.full(relax.ShapeExpr([count]), relax.const(number, dtype)))
+
+    axes = list(range(2, value.ty.ndim))
+    made = relax.op.nn.group_norm(value, of_channels(weight, 1), of_channels(bias, 0), groups, 1, axes, epsilon)
+    found = importer.block_builder.emit(made)
+    if any(user.args[1] for user in node.users):
+        raise refused(node, "gives the means and the roots of variances, which only training uses")
+    return importer.block_builder.emit(relax.Tuple([found, found, found]))
+
+
 STATISTICS: dict[str, Converter] = {
     "_native_batch_norm_legit.no_stats": _normalized,
+    "native_group_norm.default": _normalized_groups,
     "var.correction": _variance,
+    "var_mean.correction": _variance_and_mean,
 }
 """The converters, by the names of PyTorch's operators."""
