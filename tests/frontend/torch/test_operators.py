@@ -185,6 +185,10 @@ def placed(x: torch.Tensor, y: torch.Tensor) -> Any:
         *(F.embedding_bag(at, table, mode=mode) for mode in ("sum", "mean", "max")),
         *(F.embedding_bag(at.flatten()[:7], table, bags, mode=mode) for mode in ("sum", "mean", "max")),
         F.embedding_bag(at, table, mode="sum", per_sample_weights=x[:, :4]),
+        x[x > 0],
+        x[:, y[0, :1].repeat(x.shape[1]) > 0],
+        torch.stack([x, -x])[:, x > 0.5],
+        torch.masked_select(x, x < 0),
         *torch.unique((x * 2).long(), return_inverse=True, return_counts=True),
     )
 

@@ -8,6 +8,8 @@ the axes that are indexed are put first, and those of the result in their order 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import mul
 from typing import TYPE_CHECKING, Any, cast
 
 from tvm import relax, te, tirx
@@ -18,6 +20,7 @@ from ...relax.positions import joined_shape
 from ...relay.ir import dims
 from ...relay.op.kernel import from_either_end
 from .arguments import Importing, refused
+from .formulas import known_sizes
 
 if TYPE_CHECKING:
     from torch import fx
@@ -48,15 +51,19 @@ class _Axes:
 
 
 def read_at(importer: Importing, convert: Callable[[fx.Node], object], node: fx.Node) -> object:
-    """Return elements at positions; a position that is outside reads the nearest one, and a mask is TVM's to convert.
+    """Return elements at positions, of which one that is outside reads the nearest, or where a mask is true.
 
     TVM's own kernels read whatever memory a position outside is in, and know no negative ones.
     """
     data, indices = cast("tuple[Any, ...]", node.args)
     given = [axis for axis, index in enumerate(indices) if index is not None]
     tensors = [importer.env[indices[axis]] for axis in given]
-    if not tensors or any(str(t.ty.dtype) == "bool" for t in tensors):
+    if not tensors:
         return convert(node)
+    if any(str(t.ty.dtype) == "bool" for t in tensors):
+        if len(tensors) > 1:
+            raise refused(node, "reads where a mask is true and where other indices say at once")
+        return _read_where(importer, node, importer.env[data], tensors[0], given[0])
     common = joined_shape([list(t.ty.shape) for t in tensors])
     axes = _Axes(importer.env[data].ty.ndim, given, len(common))
     order = axes.of_result
@@ -78,6 +85,18 @@ def read_at(importer: Importing, convert: Callable[[fx.Node], object], node: fx.
     return importer.block_builder.emit_te(
         kernel, importer.env[data], tensors, common, primfunc_name_hint="index", primfunc_attrs={ASKED: 1}
     )
+
+
+def _read_where(importer: Importing, node: fx.Node, tensor: relax.Expr, mask: relax.Expr, axis: int) -> relax.Expr:
+    """Return elements where a mask over axes from one on is true, one after the other along an axis."""
+    emit, op, sizes = importer.block_builder.emit, relax.op, list(tensor.ty.shape)
+    count = known_sizes(importer, node)[axis]
+    behind = axis + mask.ty.ndim
+    masked = reduce(mul, sizes[axis:behind], tirx.IntImm("int64", 1))
+    found = emit(op.nonzero(emit(op.reshape(mask, relax.ShapeExpr([masked])))))
+    places = importer.block_builder.match_cast(found, relax.TensorType([1, count], "int64"))
+    flat = emit(op.reshape(tensor, relax.ShapeExpr([*sizes[:axis], masked, *sizes[behind:]])))
+    return emit(op.take(flat, emit(op.squeeze(places, [0])), axis=axis))
 
 
 def written_at(importer: Importing, node: fx.Node) -> relax.Expr:
