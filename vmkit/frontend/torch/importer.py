@@ -21,6 +21,7 @@ from ...schedule.expressions import uses
 from ..packages import needed
 from .arguments import WAY, Importing, Symbols, refused
 from .arithmetic import arithmetic
+from .complex_numbers import COMPLEX, Complex, complex_result, is_complex, takes_complex
 from .formulas import formula_of, sizes_of
 from .indices import read_at
 from .operators import CONVERTERS
@@ -77,7 +78,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             own = super().create_convert_map()
             better = {name: partial(convert, self) for name, convert in CONVERTERS.items()}
             better |= {name: partial(convert, self, own[name]) for name, convert in _BESIDE_OWN.items()}
-            every = own | arithmetic(self, own) | better
+            every = dict.fromkeys(COMPLEX, _only_of_complex) | own | arithmetic(self, own) | better
             known = {name: _checked(self, convert) for name, convert in every.items()}
             of_fractions = {each.target.__name__ for each in _nodes(decomposed) if _is_of_fractions(each)}
             return dict.fromkeys(of_fractions, partial(_size_of_fractions, self)) | known
@@ -90,6 +91,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             f"{WAY}: PyTorch cannot decompose its operators ({type(error).__name__}: {error}); if it was loaded from "
             "a file, hand in what torch.export.export returned, or save what run_decompositions() of that returns"
         ) from error
+    _require_real(decomposed)
     importer = Importer()
     _require_known(decomposed, importer.convert_map)
     try:
@@ -99,6 +101,10 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     except Exception as error:
         raise ModelError(f"{WAY} cannot be imported by TVM: {type(error).__name__}: {error}") from error
     return with_plain_inputs(imported)
+
+
+def _only_of_complex(node: fx.Node) -> object:
+    raise refused(node, "makes complex numbers, and takes them here")  # all such nodes have rules
 
 
 _BESIDE_OWN: dict[str, Callable[..., object]] = {
@@ -128,6 +134,19 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
 
     table = default_decompositions()
     return {known: rule for known, rule in table.items() if known.__name__ not in CONVERTERS}
+
+
+def _require_real(program: torch.export.ExportedProgram) -> None:
+    """Refuse complex numbers where a program takes values, holds weights or gives results."""
+    for node in program.graph.nodes:
+        ends = [node] if node.op == "placeholder" else node.all_input_nodes if node.op == "output" else []
+        for each in ends:
+            if is_complex(each.meta.get("val")):
+                what = "is an input or a weight" if node.op == "placeholder" else "is a result"
+                raise UnsupportedOperatorError(
+                    f"{WAY}: {each.name!r} {what} of complex numbers, which no executable has; use torch.view_as_real",
+                    [each.name],
+                )
 
 
 def _nodes(program: torch.export.ExportedProgram) -> Iterator[Any]:
@@ -175,7 +194,10 @@ def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Calla
         if _is_of_fractions(node):
             return _size_of_fractions(importer, node)
         try:
-            result = convert(node)
+            result = complex_result(importer, convert, node) if takes_complex(node) else convert(node)
+            if isinstance(result, Complex):
+                sized = (_sized(importer, part, node.meta["val"]) for part in (result.real, result.imaginary))
+                return Complex(*(cast("relax.Expr", part) for part in sized))
             value = node.meta.get("val")
             return result if value is None else _sized(importer, _typed(importer, node, result), value)
         except VMKitError:
