@@ -7,6 +7,7 @@ from .blob import decode, encode
 from .checks import CheckedTensor, checked_parameters, without_extent_checks
 from .module import blob_of, module_of
 from .program import Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Program, Ret, TensorConstant, VMFunction
+from .same_results import SameParts, same_parts
 from .weights import lift_weights
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ __all__ = [
     "Instruction",
     "Program",
     "Ret",
+    "SameParts",
     "TensorConstant",
     "VMFunction",
     "blob_of",
@@ -36,6 +38,7 @@ __all__ = [
     "lift_weights",
     "module_of",
     "primitives_text",
+    "same_parts",
     "stats",
     "tail_calls_to_loops",
     "without_extent_checks",

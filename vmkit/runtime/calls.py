@@ -18,7 +18,7 @@ import tvm
 from tvm.runtime import Tensor
 
 from .._dataclasses import dataclass
-from ..bytecode import CheckedTensor, checked_parameters
+from ..bytecode import CheckedTensor, checked_parameters, same_parts
 from ..executable.executable import Executable
 from ..values.conversion import from_runtime
 from ..values.element_types import ELEMENTS, element_bytes, numpy_dtype, stored_type
@@ -68,7 +68,9 @@ def entry_of(executable: Executable, name: str, instance: Instance) -> Entry:
         of_elements = executable.info.alignment == ELEMENTS
         alignments = tuple(_alignment(spec, of_elements) for spec in signature.inputs)
     result = TupleSpec("", signature.outputs) if signature.result_is_tuple else (*signature.outputs, AnySpec(""))[0]
-    restored = result if result.is_restored else None
+    restored = None
+    if result.is_restored:
+        restored = result.knowing(same_parts(executable.program, executable.program.function(name)))
     return Entry(instance.module[name], signature, Inputs(signature, instance), restored, alignments)
 
 

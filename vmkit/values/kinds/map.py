@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..._dataclasses import dataclass
 from ..._deferred import deferred
@@ -51,6 +51,9 @@ class MapSpec(Spec, kind="map"):
     key: str
     value: str
     is_list: bool = False
+
+    # Of results that all have the same keys: nothing, and once they were read, these. None where keys may differ.
+    _keys: ClassVar[list[list[Any]] | None] = None
 
     def __str__(self) -> str:
         one = f"dict[{self.key}, {self.value}]"
@@ -109,12 +112,25 @@ class MapSpec(Spec, kind="map"):
 
     def from_runtime(self, value: RuntimeValue, release: Release | None = None) -> Result:
         assert isinstance(value, tvm_ffi.Array)
-        keys = _listed(running.array_item(value, 0), self.key)
+        keys = self._keys[0] if self._keys else self._read_keys(value)
         values = _listed(running.array_item(value, 1), self.value)
         if self.is_list:
             dicts: list[Result] = _dicts(keys, values)
             return dicts
         return dict(zip(keys, values, strict=True))
+
+    def _read_keys(self, value: tvm_ffi.Array) -> list[Any]:
+        keys = _listed(running.array_item(value, 0), self.key)
+        if self._keys is not None:
+            self._keys.append(keys)
+        return keys
+
+    def knowing(self, same: bool | tuple[Any, ...]) -> Spec:
+        if not isinstance(same, tuple) or not same or same[0] is not True:
+            return self
+        made = MapSpec(self.name, self.key, self.value, self.is_list)
+        object.__setattr__(made, "_keys", [])
+        return made
 
     def _fields_to_json(self) -> dict[str, Any]:
         return {"key": self.key, "value": self.value, "is_list": self.is_list}

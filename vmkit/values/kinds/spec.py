@@ -98,6 +98,14 @@ class Spec:
         """Return a result of a program as this kind declares it, also where the runtime's form says less."""
         raise NotImplementedError
 
+    def knowing(self, same: bool | tuple[Any, ...]) -> Spec:
+        """Return what restores the results of a function of which some parts are the same in every call.
+
+        `same` is whether the runtime's form of a result is, or, of a tuple, the same of each of its fields. What is read
+        of such a part once need not be read again.
+        """
+        return self
+
     # -- JSON
 
     def to_json(self) -> dict[str, Any]:

@@ -78,6 +78,12 @@ class TupleSpec(Spec, kind="tuple"):
             raise ValueError(f"a tuple of {len(items)}, expected {len(self.fields)} fields")
         return tuple([field.from_runtime(item, release) for item, field in zip(items, self.fields, strict=True)])
 
+    def knowing(self, same: bool | tuple[Any, ...]) -> Spec:
+        if not isinstance(same, tuple) or len(same) != len(self.fields):
+            return self
+        pairs = zip(self.fields, same, strict=True)
+        return TupleSpec(self.name, tuple(field.knowing(part) for field, part in pairs))
+
     def _fields_to_json(self) -> dict[str, Any]:
         return {"fields": [field.to_json() for field in self.fields]}
 
