@@ -101,8 +101,8 @@ class Spec:
     def knowing(self, same: bool | tuple[Any, ...]) -> Spec:
         """Return what restores the results of a function of which some parts are the same in every call.
 
-        `same` is whether the runtime's form of a result is, or, of a tuple, the same of each of its fields. What is read
-        of such a part once need not be read again.
+        `same` is whether the runtime's form of a result is, or, of a tuple, the same of each of its fields. What was
+        read of such a part once need not be read again.
         """
         return self
 
