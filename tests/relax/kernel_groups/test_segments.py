@@ -142,3 +142,13 @@ def test_layers_larger_than_a_group_are_cut_within(monkeypatch: pytest.MonkeyPat
     names = [call.split("(")[0] for call in groups_called(executable)]
     assert len(names) == 10 and len(set(names)) == 2
     check(executable, 16, [4], lambda value: expected(value)[-1:])
+
+
+@pytest.mark.parametrize("rows", [n, 3])
+def test_a_group_leaves_no_more_tensors_than_its_function_can_take(rows: Any) -> None:
+    x = relay.var("x", shape=(rows, 300))
+    function = relay.Function([x], relay.split(x, 150, axis=1).astuple())
+    executable = vmkit.compile(function, target="llvm")
+    tensors = [call.count("%") for call in groups_called(executable)]
+    assert len(tensors) >= 3 and max(tensors) <= segments._MOST_TENSORS + 4  # its result, workspace and sizes, too
+    check(executable, 300, [3] if rows == 3 else [1, 0, 5], lambda value: np.split(value, 150, axis=1))

@@ -117,7 +117,7 @@ class _Grouping:
         last = _last_uses(bindings, sequence.body, self.reads)
         calls = {b.var: call for b in bindings if (call := self.call_of(b)) is not None}
         items: list[relax.Binding | tuple[relax.VarBinding, KernelGroup]] = []
-        for start, end in segments(bindings, calls, memory):
+        for start, end in segments(bindings, calls, memory, last):
             segment = bindings[start:end]
             outside = {b.var for b in segment if last.get(b.var, -1) >= end}
             group = self.group_of(segment, calls, outside, memory)

@@ -18,7 +18,7 @@ from .repeats import Repeat, repeats
 
 __all__ = ["segments"]
 
-_MOST_TENSORS = 64  # that a group takes from outside, so that its function does not grow too large for LLVM
+_MOST_TENSORS = 64  # that a group takes from outside and leaves, so that its function does not grow too large for LLVM
 
 # Kernels of one group are built by one core, and calling one group more takes 0.2 us. So a group of this many different
 # kernels ends once its calls have read and written so many bytes, which no processor does in less than a hundred times
@@ -33,7 +33,9 @@ Calls = Mapping[ir.Var, KernelCall]
 Memory = Mapping[relax.Expr, relax.Expr]
 
 
-def segments(bindings: Sequence[relax.Binding], calls: Calls, memory: Memory) -> Iterator[tuple[int, int]]:
+def segments(
+    bindings: Sequence[relax.Binding], calls: Calls, memory: Memory, last: Mapping[ir.Var, int]
+) -> Iterator[tuple[int, int]]:
     """Yield the ends of parts of a sequence; in each either all bindings may be in one group, or there is but one.
 
     Parameters
@@ -42,9 +44,12 @@ def segments(bindings: Sequence[relax.Binding], calls: Calls, memory: Memory) ->
         Of kernels, by the variables that they are bound to.
     memory
         What is known to be memory, or to name it, in the sequence and before it.
+    last
+        The position of the last binding that reads a variable.
     """
     starts = _starts(bindings, calls, memory)
-    start, own, given = 0, set[relax.Expr](), set[relax.Expr]()
+    until = _last_uses_of_homes(bindings, memory, last)
+    start, own, given, left = 0, set[relax.Expr](), set[relax.Expr](), set[relax.Expr]()
     kernels, moved = set[ir.GlobalVar](), 0
     for position, binding in enumerate(bindings):
         call = calls.get(binding.var)
@@ -52,23 +57,37 @@ def segments(bindings: Sequence[relax.Binding], calls: Calls, memory: Memory) ->
             if start < position:
                 yield start, position
             yield position, position + 1
-            start, own, given, kernels, moved = position + 1, set(), set(), set(), 0
+            start, own, given, left, kernels, moved = position + 1, set(), set(), set(), set(), 0
             continue
-        if position in starts and given:
+        if position in starts and kernels:
             yield start, position
-            start, own, given, kernels, moved = position, set(), set(), set(), 0
+            start, own, given, left, kernels, moved = position, set(), set(), set(), set(), 0
         if call is not None:
             taken = set(call.tensors) - own
+            made = {home_of(tensor, memory) for tensor in call.tensors if tensor in own}
+            left = {home for home in left | made if until.get(home, -1) > position}
             is_enough = len(kernels) >= _ENOUGH_KERNELS and moved >= _ENOUGH_BYTES
-            if given and (len(given | taken) > _MOST_TENSORS or is_enough):
+            if kernels and (len(given | taken) + len(left) > _MOST_TENSORS or is_enough):
                 yield start, position
-                start, own, given, taken, kernels, moved = position, set(), set(), set(call.tensors), set(), 0
+                start, own, given, left, kernels, moved = position, set(), set(), set(), set(), 0
+                taken = set(call.tensors)
             given |= taken
             kernels.add(call.kernel)
             moved += _bytes_moved(call)
         own.add(binding.var)
     if start < len(bindings):
         yield start, len(bindings)
+
+
+def _last_uses_of_homes(
+    bindings: Sequence[relax.Binding], memory: Memory, last: Mapping[ir.Var, int]
+) -> dict[relax.Expr, int]:
+    """Return by tensor the position of the last binding that reads it or a view of it."""
+    until: dict[relax.Expr, int] = {}
+    for var in (binding.var for binding in bindings if is_silent(binding)):
+        home = home_of(var, memory)
+        until[home] = max(until.get(home, -1), last.get(var, -1))
+    return until
 
 
 def _bytes_moved(call: KernelCall) -> int:
