@@ -36,6 +36,16 @@ def test_tensors_are_joined_taken_apart_and_repeated(name: str) -> None:
     check(model(nodes, X, outputs_of(nodes), constants), *FEEDS)
 
 
+def test_equal_parts_of_an_unknown_size_of_which_the_last_ones_are_smaller_or_empty() -> None:
+    nodes = [node("Split", "x", " ".join(f"part{k}" for k in range(12)), axis=1, num_outputs=12)]
+    proto = model(nodes, {"x": (["a", "b"], "float32")}, outputs_of(nodes), opset=18)
+    compiled = Compiled(proto)
+    for columns in (24, 25, 13, 12, 5):
+        x, size = array(2, columns), -(-columns // 12)
+        ends = np.minimum(np.arange(1, 12) * size, columns)
+        assert_agrees(compiled(x=x), np.split(x, ends, axis=1), outputs_of(nodes).split())
+
+
 def test_parts_of_sizes_that_are_read() -> None:
     nodes = [node("Split", "x parts", "a b c", axis=-1), node("Split", "x sizes", "d e")]
     proto = model(nodes, X | {"parts": ([3], "int64"), "sizes": ([2], "int64")}, outputs_of(nodes), opset=13)

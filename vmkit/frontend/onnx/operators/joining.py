@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -66,14 +66,9 @@ def _split(ctx: Context, x: Expr, axis: int, parts: Sequence[Dim] | None) -> lis
     if parts is None:
         if dims.is_any(extent):
             return list(relay.split(x, count, axis=at))
-        parts = _equal_parts(extent, count)
-    if len(parts) != count:
-        ctx.fail(f"{len(parts)} sizes are given for {count} parts")
-    points: list[Dim] = [0]
-    for part in parts:
-        if isinstance(part, int) and part < 0:
-            ctx.fail(f"the size of a part is {part}")
-        points.append(dims.add(points[-1], part))
+        points = _equal_parts(extent, count)
+    else:
+        points = _ends(ctx, parts)
     if not dims.is_any(extent) and dims.equal(points[-1], extent) is False:
         ctx.fail(f"the parts have {points[-1]} elements together, axis {at} has {extent}")
     if count == 1:
@@ -85,13 +80,24 @@ def _split(ctx: Context, x: Expr, axis: int, parts: Sequence[Dim] | None) -> lis
     return [relay.strided_slice(x, [b], [e], [1], axes=[at]) for b, e in pairwise(points)]
 
 
+def _ends(ctx: Context, parts: Sequence[Dim]) -> list[Dim]:
+    """Return where parts of given sizes end, after where the first begins."""
+    count = len(ctx.node.output)
+    if len(parts) != count:
+        ctx.fail(f"{len(parts)} sizes are given for {count} parts")
+    if (wrong := next((p for p in parts if isinstance(p, int) and p < 0), None)) is not None:
+        ctx.fail(f"the size of a part is {wrong}")
+    return list(accumulate(parts, dims.add, initial=0))
+
+
 def _equal_parts(extent: Dim, count: int) -> list[Dim]:
-    """Return the sizes of parts that are equal but for the last ones, which may be smaller."""
-    size, parts, left = dims.ceildiv(extent, count), list[Dim](), extent
-    for _ in range(count):
-        parts.append(size if dims.at_least(left, size) else dims.smaller(size, left))
-        left = dims.larger(dims.sub(left, size), 0)
-    return parts
+    """Return where parts end that are equal but for the last ones, which may be smaller.
+
+    Each end is a formula of its own: one made of the end before it would grow with the number of parts.
+    """
+    size = dims.ceildiv(extent, count)
+    ends = (dims.mul(size, k) for k in range(1, count))
+    return [0, *(end if dims.at_least(extent, end) else dims.smaller(end, extent) for end in ends), extent]
 
 
 def _split_at_run_time(ctx: Context, x: Expr, axis: int, split: Expr) -> list[Expr]:
