@@ -153,6 +153,32 @@ def test_by_default_few_maps_and_short_or_unlike_ones_are_made_for_their_sizes()
         assert len(kernels(function, 2)) == len(sizes), case
 
 
+def looked_up(tables: Sequence[np.ndarray]) -> relay.Function:
+    """Return the sum of what each of some tables has at the places that are given, the last where there is none."""
+    places = relay.var("places", shape=(tirx.Var("n", "int64"), 3), dtype="int64")
+    found = [relay.take(relay.const(table), places, axis=0, mode="clip") for table in tables]
+    return relay.Function([places], relay.Tuple([relay.multiply(x, x) for x in found]))
+
+
+def test_by_default_many_that_look_up_in_tables_of_different_lengths_are_one() -> None:
+    rng = np.random.default_rng(0)
+    tables = [rng.standard_normal((10 + 7 * i, 4)).astype("float32") for i in range(6)]
+    function = looked_up(tables)
+    assert (len(kernels(function, 2)), len(kernels(function, 2, ["ShareKernels"]))) == (1, 6)
+    machine = vmkit.VirtualMachine(vmkit.compile(function, TARGET), "cpu")
+    for count in (1, 5):
+        places = rng.integers(-3, 60, (count, 3))
+        for table, found in zip(tables, machine.run(places), strict=True):
+            wanted = table[np.clip(places, 0, len(table) - 1)] ** 2
+            np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-6)
+
+
+def test_tables_of_unlike_rows_and_few_of_them_are_made_for_their_sizes() -> None:
+    rows = [np.zeros((10 + i, 3 + i), "float32") for i in range(6)]
+    assert len(kernels(looked_up(rows), 2)) == 6
+    assert len(kernels(looked_up([np.zeros((10 + i, 4), "float32") for i in range(5)]), 2)) == 5
+
+
 def test_large_maps_that_are_one_are_shared_among_cores() -> None:
     def is_parallel(channels: int) -> list[bool]:
         inputs = [relay.var(f"x{i}", shape=(8, 8, channels + i)) for i in range(6)]

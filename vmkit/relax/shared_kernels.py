@@ -2,6 +2,7 @@
 
 Less is scheduled and built then, for kernels that know less. Those that move and map elements wait for memory, whatever
 they know of sizes. Of sums and maxima those are shared that are over as many elements in all of them, as of windows.
+Those that look up elements in tables, as of the trees of a forest, lose nothing by not knowing how long the tables are.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def share_kernels(fewest: int = 2, maps_alone: bool = False) -> tvm.transform.Pa
     fewest : int
         How many kernels become one at least.
     maps_alone : bool
-        Whether only kernels that map elements to ones at their places, and differ in the length of lines alone, are
-        shared: those lose no time by that.
+        Whether only those kernels are shared that lose no time by that: kernels that map elements to ones at their
+        places, and differ in the length of lines alone, and those that differ in the length of tables alone.
     """
 
     def run(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
@@ -53,26 +54,51 @@ def share_kernels(fewest: int = 2, maps_alone: bool = False) -> tvm.transform.Pa
 
 
 def _shared(mod: tvm.IRModule, fewest: int, maps_alone: bool) -> tvm.IRModule:
-    may_be_shared = _is_map if maps_alone else _has_known_sizes
     calls = [call for function in mod.functions.values() for call in calls_in(function)]
+    inputs = {call.args[0]: len(call.args[1].fields) for call in calls}
     found = sorted(only_called(mod, calls), key=lambda each: each.name_hint) if len(calls) >= fewest else ()
-    kernels = {gvar: _with_mark_to_share(mod[gvar]) for gvar in found if may_be_shared(mod[gvar])}
+    kinds = {gvar: _kind(mod[gvar], inputs[gvar], maps_alone) for gvar in found}
+    kernels = {gvar: _with_mark_to_share(mod[gvar]) for gvar, kind in kinds.items() if kind is not None}
     families: dict[Hashable, dict[ir.GlobalVar, list[int]]] = {}
     for gvar, function in kernels.items() if len(kernels) >= fewest else ():
         skeleton, numbers = _apart(function)
-        kind = structural_key(skeleton), _all_but_lines(function) if maps_alone else ()
-        families.setdefault(kind, {})[gvar] = numbers
+        families.setdefault((structural_key(skeleton), kinds[gvar]), {})[gvar] = numbers
     made: Kernels = {}
     names: dict[ir.GlobalVar, ir.GlobalVar] = {}
     for family in families.values():
         alike = {gvar: kernels[gvar] for gvar in family}
         kernel = _kernel_of(alike, list(family.values())) if len(family) >= fewest else None
         if kernel is not None:
-            if maps_alone:
+            if maps_alone and all(map(_has_known_sizes, alike.values())):
                 kernel = kernel.with_attr(FEWEST_ELEMENTS, min(map(_elements, alike.values())))
             made |= dict.fromkeys(family, kernel)
             names |= dict.fromkeys(family, retyped(ir.GlobalVar(next(iter(family)).name_hint), kernel.ty))
     return with_kernels(mod, made, names, lambda call: list(call.args[1].fields)) if made else mod
+
+
+def _kind(kernel: tirx.PrimFunc, inputs: int, maps_alone: bool) -> Hashable | None:
+    """Return what kernels that are shared have in common, beside their text without numbers; None if it is not."""
+    if not maps_alone and _has_known_sizes(kernel):
+        return "any"
+    if maps_alone and _is_map(kernel):
+        return "map", _all_but_lines(kernel)
+    return ("tables", _all_but_tables(kernel, inputs)) if _has_tables(kernel, inputs) else None
+
+
+def _has_tables(kernel: tirx.PrimFunc, inputs: int) -> bool:
+    """Say whether a kernel may have inputs whose length is no more than where they end, and has no schedule yet."""
+    if kernel.attrs.get("tirx.is_scheduled", False) or not all(map(is_buffer_var, kernel.params)):
+        return False
+    lengths = [param.ty.shape[0] for param in kernel.params[:inputs] if len(param.ty.shape)]
+    if not any(isinstance(length, tirx.IntImm) and int(length.value) > 1 for length in lengths):
+        return False
+    return not (any(MARK in block.annotations for block in _blocks(kernel)) or only_reshapes(kernel))
+
+
+def _all_but_tables(kernel: tirx.PrimFunc, inputs: int) -> tuple[int | None, ...]:
+    """Return the extents of a kernel's arguments but for the first ones of its inputs; None for symbols."""
+    shapes = [list(param.ty.shape)[int(at < inputs) :] for at, param in enumerate(kernel.params)]
+    return tuple(int(size.value) if isinstance(size, tirx.IntImm) else None for shape in shapes for size in shape)
 
 
 def _is_map(kernel: tirx.PrimFunc) -> bool:
@@ -221,4 +247,4 @@ def _groups_of(values: tuple[int, ...], known: Known) -> tirx.Expr | None:
 
 
 def _extents(kernel: tirx.PrimFunc) -> list[int]:
-    return [int(size.value) for param in kernel.params for size in param.ty.shape]
+    return [int(size.value) for param in kernel.params for size in param.ty.shape if isinstance(size, tirx.IntImm)]
