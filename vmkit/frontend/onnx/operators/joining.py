@@ -87,7 +87,8 @@ def _ends(ctx: Context, parts: Sequence[Dim]) -> list[Dim]:
         ctx.fail(f"{len(parts)} sizes are given for {count} parts")
     if (wrong := next((p for p in parts if isinstance(p, int) and p < 0), None)) is not None:
         ctx.fail(f"the size of a part is {wrong}")
-    return list(accumulate(parts, dims.add, initial=0))
+    sizes: list[Dim] = [0, *parts]
+    return list(accumulate(sizes, dims.add))
 
 
 def _equal_parts(extent: Dim, count: int) -> list[Dim]:
