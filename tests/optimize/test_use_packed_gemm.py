@@ -182,9 +182,31 @@ def test_of_two_layers_that_are_added_one_adds_the_other() -> None:
 
 
 def test_short_windows_and_parts_of_vectors_stay_with_the_convolution() -> None:
-    assert "nn.conv2d" in operators(layer((1, 6, 6, 3), numbers(3, 3, 3, 32), False, strides=(2, 2)))
+    assert "nn.conv2d" in operators(layer((1, 6, 6, 2), numbers(3, 3, 2, 32), False, strides=(2, 2)))
     assert "nn.conv2d" in operators(layer((1, 6, 6, 16), numbers(3, 3, 16, 8), False, strides=(2, 2)))
-    assert "nn.conv2d" in operators(layer((1, 6, 6, 16), numbers(16, 30), False))
+    assert "nn.conv2d" in operators(layer((1, 6, 6, 16), numbers(16, 22), False))  # three vectors are one block
+    assert "nn.conv2d" in operators(layer((1, 6, 6, 16), numbers(16, 34), False))  # five vectors are no blocks of two
+
+
+def test_windows_of_an_image_are_rows_where_products_are_many_beside_its_padded_copy() -> None:
+    window = {"strides": (2, 2), "padding": (1, 1, 1, 1)}
+    assert operators(layer((1, 6, 6, 3), numbers(3, 3, 3, 16), False, **window)) == ["nn.pad", NAME]
+    assert "nn.conv2d" in operators(layer((1, 6, 6, 3), numbers(3, 3, 3, 12), False, **window))
+    assert operators(layer((1, 6, 6, 3), numbers(3, 3, 3, 12), False)) == [NAME]
+
+
+@pytest.mark.parametrize("units", [58, 30, 47])
+@pytest.mark.parametrize("size", [1, 3])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_of_units_that_are_no_multiple_of_four_the_last_block_overlaps(units: int, size: int, is_known: bool) -> None:
+    weight, data = numbers(size, size, 20, units, seed=1) / 8, numbers(2, 5, 7, 20)
+    batch: Any = 2 if is_known else tvm.tirx.Var("n", "int64")
+    function = layer((batch, 5, 7, 20), weight, False)
+    assert operators(function) == [NAME]
+    machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function}), TARGET), "cpu")
+    window: Any = {"strides": (1, 1), "padding": (0, 0, 0, 0), "dilation": (1, 1)}
+    sums = convolved(data.astype("float64"), weight, **window) + numbers(units, seed=3)
+    np.testing.assert_allclose(machine.run(data).numpy(), np.maximum(sums, 0), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize(

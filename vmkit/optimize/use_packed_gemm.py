@@ -19,7 +19,8 @@ from .ops.packed_gemm import SHORTEST
 
 __all__ = ["UsePackedGemm"]
 
-_LONG = 64  # elements of a window
+_LONG = 24  # elements of a window, for which it is worth finding where it begins
+_PER_COPIED = 32  # products of each element that is copied to be padded
 _MOST_JOINED = 4  # tensors that a kernel reads rows of
 _LEAST_JOINED = 16  # elements of a row of each of them
 
@@ -30,14 +31,15 @@ def UsePackedGemm(
 ) -> ModuleTransform:
     """Return the pass that computes convolutions over channels-last data as products, with what follows them.
 
-    By more than 1x1 these are ones of long windows, for which a padded copy is made. Those of few channels, where the
-    copy is most of the work, stay as they are.
+    By more than 1x1 these are ones of windows that are not short, for which a padded copy is made. Those where the copy
+    is much of the work stay as they are.
 
     Parameters
     ----------
     lanes, registers : int
-        How many float32 a vector of the target has, and how many vectors. Output channels that are no multiple of
-        four, or of which a vector would be mostly empty, stay with the convolution.
+        How many float32 a vector of the target has, and how many vectors. Output channels of which a vector would be
+        mostly empty stay with the convolution, and so do few that are no multiple of four: of many the last block
+        begins with some that the one before has, too.
     passes : int
         How many times a unit of the target works for each vector.
     shares_kernels : bool
@@ -97,7 +99,14 @@ def _are_long_parts(data: RelayExpr) -> bool:
 def _is_product(layer: ConvLayer, lanes: int) -> bool:
     """Say whether a layer has output channels that vectors are made of."""
     units = layer.sizes["O"]
-    return not (units % SHORTEST or 2 * units < lanes or lanes < SHORTEST or 0 in layer.conv.checked_type.shape)
+    is_whole = units % SHORTEST == 0 or _may_overlap(units, lanes)
+    return is_whole and 2 * units >= lanes >= SHORTEST and 0 not in layer.conv.checked_type.shape
+
+
+def _may_overlap(units: int, lanes: int) -> bool:
+    """Say whether the last block may begin with channels that the one before has, in no more vectors than there are."""
+    block = block_of(units, lanes)
+    return units >= block and -(-units // lanes) * lanes % block == 0
 
 
 def _is_plain(layer: ConvLayer) -> bool:
@@ -137,7 +146,7 @@ def _chosen(
         is_shared = layer.groups > 1 or (sharing is not None and sharing.is_shared(layer))
         # A last block that is not whole would be code of its own in each kernel, and a kernel of its own for each rest.
         block = _block(layer, lanes) if is_shared else block_of(units, lanes)
-        overlaps = is_shared and units >= block
+        overlaps = units >= block if is_shared else bool(units % SHORTEST)
         if any(layer.padding):
             top, left, bottom, right = layer.padding
             if max(layer.dilation) > 1:  # Otherwise hardly any part of a window is of padding for all of a tile.
@@ -208,6 +217,9 @@ def _packed(layer: ConvLayer, inner: int, block: int, overlaps: bool) -> Expr:
 
 
 def _is_worth_windows(layer: ConvLayer, lanes: int) -> bool:
-    """Say whether windows are long enough to find where each of them begins."""
+    """Say whether windows are long enough to find where each begins, and products many beside a padded copy."""
     sizes = layer.sizes
-    return sizes["O"] > lanes and sizes["H"] * sizes["W"] * sizes["I"] >= _LONG
+    if sizes["O"] <= lanes or sizes["H"] * sizes["W"] * sizes["I"] < _LONG:
+        return False
+    of_element = sizes["H"] * sizes["W"] * sizes["O"] // math.prod(int(step) for step in layer.strides)
+    return not any(layer.padding) or of_element >= _PER_COPIED

@@ -101,8 +101,10 @@ class PackedGemm:
         if groups < 1 or attrs.units % groups or (groups > 1 and (not attrs.overlaps or attrs.kernel_size)):
             raise TypeCheckError(f"{attrs.units} units without windows are no {groups} groups of blocks that overlap")
         units = attrs.units // groups
-        if blocks != groups * -(-units // block) or units < 1 or attrs.units % SHORTEST:
-            raise TypeCheckError(f"the weight {filters} is not of {attrs.units} units, a multiple of {SHORTEST}")
+        if blocks != groups * -(-units // block) or units < 1:
+            raise TypeCheckError(f"the weight {filters} is not of {attrs.units} units")
+        if attrs.units % SHORTEST and not attrs.overlaps:
+            raise TypeCheckError(f"{attrs.units} units are no multiple of {SHORTEST}, and blocks do not overlap")
         if attrs.overlaps and units < block:
             raise TypeCheckError(f"blocks of {block} units cannot overlap, of which there are {units}")
         more = max(0, len(attrs.joined) - 1)
