@@ -152,6 +152,26 @@ def test_every_line_of_a_residual_and_its_result_is_fetched_ahead(lanes: int, bl
     assert written == [0, plan.rows * lines]
 
 
+@pytest.mark.parametrize(("rows", "inner", "tiles", "parts"), [(196, 64, 33, 11), (784, 32, 131, 27), (49, 576, 10, 2)])
+def test_groups_of_tiles_that_cores_share_are_equal(rows: int, inner: int, tiles: int, parts: int) -> None:
+    plan = plan_packed_gemm(PackedGemmShape((1, rows), inner, 96, 16, 8), 16)
+    assert (-(-rows // plan.rows), plan.parts) == (tiles, parts)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 4, 68, 69, 96])
+@pytest.mark.parametrize("parts", [5, 17, None])
+def test_rows_of_any_number_go_in_equal_groups_of_tiles(parts: int | None, rows: int) -> None:
+    shape = PackedGemmShape((1, None), 6, 40, 16, 8, overlaps=True)
+    data, weight = normal(1, rows, 6), normal(6, 40, seed=1)
+    blocks = np.stack([weight[:, at : at + 16] for at in (0, 16, 24)])
+    plan = PackedGemmPlan(4, parts, 2, 1)
+    result = tvm.runtime.tensor(np.full((1, rows, 40), np.nan, "float32"))
+    kernel = packed_gemm(shape, plan).with_attr("global_symbol", "main")
+    module = tvm.compile(tvm.IRModule({"main": kernel}), tvm.target.Target("llvm"))
+    module["main"](tvm.runtime.tensor(data), tvm.runtime.tensor(blocks), result)
+    np.testing.assert_allclose(result.numpy(), data.astype("float64") @ weight, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_parts_of_windows_in_padding_alone_are_not_multiplied(is_known: bool) -> None:
     channels, outer, lanes, size, apart = 4, 16, 8, 5, 6

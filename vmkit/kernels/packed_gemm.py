@@ -161,6 +161,11 @@ def _tiles(
     tiles = tirx.floordiv(rows + (p.rows - 1), p.rows)
     parts = integer(p.parts) if p.parts is not None else in_register(parts_at_run_time(s, p.rows))
     groups = tirx.floordiv(tiles + (parts - 1), parts)
+    if s.rows is None or p.parts is None:
+        # As the plan for a known number of rows has it: as few groups, as equal as can be.
+        parts = in_register(tirx.floordiv(tiles + (groups - 1), tirx.Max(groups, integer(1))))
+        parts = in_register(tirx.Max(parts, integer(1)))
+        groups = tirx.floordiv(tiles + (parts - 1), parts)
     with in_parallel(groups * s.blocks) as work:
         block, group = tirx.floormod(work, s.blocks), tirx.floordiv(work, s.blocks)
         count = tirx.Min(parts, tiles - group * parts)

@@ -279,6 +279,10 @@ def plan_packed_gemm(shape: PackedGemmShape, registers: int) -> PackedGemmPlan:
     unrolled = _unrolled(shape)
     near = _NEAREST if 4 * shape.inner * shape.outer <= _NEAR else _NEAR
     parts = max(1, near // (4 * rows * shape.inner))
+    if have is not None:
+        # Cores share groups of tiles: as few, as equal as can be, so that no core has whole ones and another the rest.
+        tiles = max(1, -(-have // rows))
+        parts = -(-tiles // -(-tiles // parts))
     return PackedGemmPlan(rows, parts, unrolled, fetched(shape, rows, parts, unrolled))
 
 
