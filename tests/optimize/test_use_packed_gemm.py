@@ -190,8 +190,8 @@ def test_short_windows_and_parts_of_vectors_stay_with_the_convolution() -> None:
 
 def test_windows_of_an_image_are_rows_where_products_are_many_beside_its_padded_copy() -> None:
     window = {"strides": (2, 2), "padding": (1, 1, 1, 1)}
-    assert operators(layer((1, 6, 6, 3), numbers(3, 3, 3, 16), False, **window)) == ["nn.pad", NAME]
-    assert "nn.conv2d" in operators(layer((1, 6, 6, 3), numbers(3, 3, 3, 12), False, **window))
+    assert operators(layer((1, 6, 6, 3), numbers(3, 3, 3, 24), False, **window)) == ["nn.pad", NAME]
+    assert "nn.conv2d" in operators(layer((1, 6, 6, 3), numbers(3, 3, 3, 16), False, **window))
     assert operators(layer((1, 6, 6, 3), numbers(3, 3, 3, 12), False)) == [NAME]
 
 

@@ -20,7 +20,7 @@ from .ops.packed_gemm import SHORTEST
 __all__ = ["UsePackedGemm"]
 
 _LONG = 24  # elements of a window, for which it is worth finding where it begins
-_PER_COPIED = 32  # products of each element that is copied to be padded
+_PER_COPIED = 48  # products of each element that is copied to be padded
 _MOST_JOINED = 4  # tensors that a kernel reads rows of
 _LEAST_JOINED = 16  # elements of a row of each of them
 
