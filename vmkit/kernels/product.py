@@ -53,6 +53,8 @@ class Product:
         Whether columns are gathered one by one into panels.
     dtype : str
         The data type of the operands and of the sums: float32 or float64.
+    term : callable
+        ``term(x, y)`` returns what is added up for elements of the left and of the right operand, or vectors of them.
     """
 
     outer: Sequence[tirx.Expr]
@@ -68,6 +70,7 @@ class Product:
     spot: Callable[[tirx.Expr], Sequence[Size]] | None = None
     is_gathered: bool = False
     dtype: str = "float32"
+    term: Callable[[tirx.Expr, tirx.Expr], tirx.Expr] = mul
 
     @property
     def bits(self) -> int:
@@ -188,7 +191,7 @@ def _tile(
             for r in range(t.rows):
                 x = T.Bind(broadcast(p.left(place, row + r, k), t.lanes))
                 for v in range(t.vectors):
-                    _add(total, r * t.vectors + v, x * columns[v], t.lanes)
+                    _add(total, r * t.vectors + v, p.term(x, columns[v]), t.lanes)
     for r in range(t.rows):
         for v in range(t.vectors):
             p.finish(place, row + r, starts[v], t.lanes, _sum(total, r * t.vectors + v, t.lanes))
@@ -273,7 +276,7 @@ def _dots(p: Product, t: Tile, place: Place, column: tirx.Expr) -> None:
             k = ramp(begin, lanes)
             x = T.Bind(p.left(place, row, k))
             for c in range(lanes):
-                product = x * p.right(place, k, column + c)
+                product = p.term(x, p.right(place, k, column + c))
                 _add(total, c, product if is_new is None else tirx.Select(is_new, product, p.zeros(lanes)), lanes)
 
         def add_end() -> None:
@@ -284,7 +287,7 @@ def _dots(p: Product, t: Tile, place: Place, column: tirx.Expr) -> None:
             with loop(rest) as k:
                 x = p.left(place, row, k)
                 for c in range(lanes):
-                    product = broadcast(x * p.right(place, k, column + c), lanes)
+                    product = broadcast(p.term(x, p.right(place, k, column + c)), lanes)
                     is_first = tirx.EQ(lane, broadcast(integer(0), lanes))
                     _add(total, c, tirx.Select(is_first, product, p.zeros(lanes)), lanes)
 
@@ -308,7 +311,7 @@ def _stream(p: Product, t: Tile, place: Place, first: tirx.Expr) -> None:
             column = ramp(in_register(tirx.Min(first + v * lanes, p.columns - lanes)), lanes)
             total = sums[ramp(v * lanes, lanes)]
             for step in range(steps):
-                total = T.Bind(total + x[step] * p.right(place, k + step, column))
+                total = T.Bind(total + p.term(x[step], p.right(place, k + step, column)))
             T.buffer_store(sums, total, [ramp(v * lanes, lanes)])
 
     with loop(p.rows) as row:

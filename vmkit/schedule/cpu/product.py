@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import log2
+from operator import mul
 
 from tvm import s_tir, tirx
 from tvm.target import Target
@@ -25,7 +26,7 @@ from ..blocks import SingleReduction, single_reduction, static_size
 from ..expressions import known, replaced, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
-from .products import MOST_VECTORS, factors_of, fits, tile_size
+from .products import MOST_VECTORS, Term, fits, terms_of, tile_size
 from .stages import block_of, is_chain, is_in, nests_of, value_of, with_nests
 
 __all__ = ["RULE", "Decisions"]
@@ -36,6 +37,7 @@ _FEW = 4  # rows that keep the multipliers busy tolerably
 _REUSED = 3  # tiles of rows that repay the copy of a panel
 _CHUNK = 48  # tiles that repay the making of a panel well
 _ROW = 128  # vectors of a row that are read in one piece
+_AHEAD = 4  # differences that LLVM makes before it adds up the first
 _USUAL = 64  # a size that is known at run time only
 
 Place = Sequence[Size]  # along the axes of the result that are neither rows nor columns
@@ -85,6 +87,7 @@ class _Kernel:
     sizes: list[tirx.Expr]
     is_left_along: bool
     is_transposed: bool
+    term: Term
 
     @property
     def rows(self) -> int | None:
@@ -109,6 +112,11 @@ class _Kernel:
         return 8 if self.dtype == "float64" else 4
 
     @property
+    def beside(self) -> int:
+        """How many registers a term needs beside sums and a row: for an element, and for differences made ahead."""
+        return 1 if self.term is mul else 1 + _AHEAD
+
+    @property
     def has_dots(self) -> bool:
         return self.is_left_along and self.is_transposed
 
@@ -121,7 +129,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     processor = processor_of(target)
     lanes, caches = _lanes(kernel, processor.vectors), processor.caches
     is_dot = kernel.has_dots and kernel.rows is not None and kernel.rows < _DOTS
-    rows, vectors = tile_size(kernel.rows, kernel.columns, lanes, processor)
+    rows, vectors = tile_size(kernel.rows, kernel.columns, lanes, processor, beside=kernel.beside)
     inner = kernel.inner
     unrolled = 1 if inner is None else next(u for u in (4, 2, 1) if inner % u == 0)
     is_reused = kernel.rows is None or kernel.rows >= _REUSED * rows
@@ -148,7 +156,7 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
         "parallel": sharing(static_size(sch, sch.get_loops(kernel.found.block)), target),
     }
     tried = choices(Decisions, default, options)
-    return (d for d in tried if d == default or (not d.dot and fits(d.rows, d.vectors, unit)))
+    return (d for d in tried if d == default or (not d.dot and fits(d.rows, d.vectors, unit, kernel.beside)))
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
@@ -180,11 +188,12 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     node = sch.get(found.block)
     if len(node.iter_vars) != found.spatial + 1:
         return None
-    factors = factors_of(node, ("float32", "float64"))
+    terms = terms_of(node, ("float32", "float64"))
     sizes = [_int64(v.dom.extent) for v in node.iter_vars]
     several = [a for a in reversed(range(found.spatial)) if known(sizes[a]) != 1]
-    if factors is None or not several:
+    if terms is None or not several:
         return None
+    factors, term = terms
     column, *others = several
     if (known(sizes[column]) or _LEAST) < _LEAST:
         # Vectors of so few columns would be mostly empty: they go along the rows, if there are more of those.
@@ -205,7 +214,7 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
         return None
     of_left = [a for a in range(found.spatial) if _has(left, axes[a]) and not _has(right, axes[a])]
     row = next((a for a in reversed(of_left) if known(sizes[a]) != 1), None)
-    return _Kernel(found, row, column, left, right, sizes, _is_along(left, inner), is_transposed)
+    return _Kernel(found, row, column, left, right, sizes, _is_along(left, inner), is_transposed, term)
 
 
 def _share(factors: tuple[TensorLoad, TensorLoad], one: tirx.Var, other: tirx.Var) -> bool:
@@ -265,7 +274,7 @@ def _tiles(kernel: _Kernel, processor: Processor, decisions: Decisions) -> list[
 
 def _fewer(kernel: _Kernel, processor: Processor, tile: Tile, rows: int) -> Tile:
     """Return a tile for few rows, for which a panel is made only where vectors need it."""
-    _, vectors = tile_size(rows, kernel.columns, tile.lanes, processor, least=rows)
+    _, vectors = tile_size(rows, kernel.columns, tile.lanes, processor, rows, kernel.beside)
     return replace(tile, rows=rows, vectors=vectors, is_packed=kernel.is_transposed)
 
 
@@ -310,6 +319,7 @@ def _loops(kernel: _Kernel, node: s_tir.SBlock, stages: Sequence[s_tir.SBlock], 
         is_transposed=kernel.is_transposed,
         finish=finish,
         dtype=kernel.dtype,
+        term=kernel.term,
     )
     with written() as builder:
         emit_product(product, tiles)

@@ -91,9 +91,8 @@ def distances(ctx: Context, a: Expr, b: Expr, *, metric: str = "sqeuclidean") ->
     """The distance of every row of one matrix from every row of the other."""
     if metric not in ("euclidean", "sqeuclidean"):
         ctx.fail(f"metric is {metric!r}; it is 'euclidean' or 'sqeuclidean'")
-    # The rows of the other matrix lie along the last axis, for vectors of distances.
-    difference = relay.subtract(relay.expand_dims(a, 2), relay.expand_dims(relay.transpose(b, [1, 0]), 0))
-    squares = relay.sum(relay.multiply(difference, difference), [1])
+    difference = relay.subtract(relay.expand_dims(a, 1), relay.expand_dims(b, 0))
+    squares = relay.sum(relay.multiply(difference, difference), [2])
     return relay.sqrt(squares) if metric == "euclidean" else squares
 
 
