@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
+from tvm.sym import Analyzer
 
 from ..ir import dims
 from ..ir.types import Dim
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
 __all__ = [
+    "SHARED",
     "as_index",
     "chosen",
     "const",
@@ -26,10 +28,15 @@ __all__ = [
     "guarded_division",
     "indexed",
     "inside",
+    "line_at",
     "loops",
+    "over_lines",
     "statement_of",
 ]
 
+
+SHARED = 1 << 14
+"""Elements of which fewer are written before another core has begun."""
 
 Result: TypeAlias = tuple[Sequence[Dim], str]
 """The shape and the data type of a tensor that loops write."""
@@ -124,6 +131,46 @@ def grid(extents: Sequence[Dim]) -> Iterator[list[tirx.Var]]:
     """Open one loop for each extent, in the body of `loops`, and give their variables."""
     with ExitStack() as opened:
         yield [opened.enter_context(T.serial(0, dims.as_expr(e))) for e in extents]
+
+
+def over_lines(extents: Sequence[tirx.Expr], work: tirx.Expr, write: Callable[[list[tirx.Expr]], None]) -> None:
+    """Write what each line of a tensor takes, in the body of `loops`; cores share the lines where there is enough work.
+
+    Parameters
+    ----------
+    extents : sequence of expression
+        Sizes of the axes along which there are lines.
+    work : expression
+        How many elements a line has.
+    write : callable
+        ``write(index)`` writes the loops of the line at an index; what it writes to is the line's own.
+    """
+    count = dims.as_expr(dims.product(extents))
+    enough = Analyzer().simplify(count * work >= const(SHARED))
+
+    def written(loop: Callable[..., Any]) -> None:
+        with loop(0, count) as line:
+            write(line_at(line, extents))
+
+    if isinstance(enough, tirx.IntImm) or not extents:
+        written(T.parallel if extents and int(enough) else T.serial)
+        return
+    with T.If(enough):
+        with T.Then():
+            written(T.parallel)
+        with T.Else():
+            written(T.serial)
+
+
+def line_at(number: tirx.Expr, extents: Sequence[tirx.Expr]) -> list[tirx.Expr]:
+    """Return the index of the line of a number, of lines along axes of some extents."""
+    index: list[tirx.Expr] = []
+    for extent in reversed(extents[1:]):
+        # TVM divides only by what it cannot prove to be 0.
+        size = tirx.max(extent, const(1))
+        index.insert(0, T.bind(tirx.floormod(number, size)))
+        number = T.bind(tirx.floordiv(number, size))
+    return [number, *index] if extents else []
 
 
 def const(value: int, dtype: str = "int64") -> tirx.Expr:

@@ -15,7 +15,7 @@ from tvm.script.ir_builder import tirx as T
 from ..ir import dims
 from ..ir.types import Dim
 from .digit_sort import DIGITS, DigitSort, digits_of, ordered_bits
-from .kernel import Result, as_index, const, grid, loops
+from .kernel import Result, as_index, const, grid, loops, over_lines
 from .ordering import has_nan, keys_of_floats
 from .registry import OpPattern
 
@@ -76,21 +76,28 @@ def _best(context: LowerContext, data: relax.Expr, axis: int, k: Dim, smallest: 
     def body(outputs: list[tirx.Buffer], source: tirx.Buffer, sizes: list[tirx.Expr]) -> None:
         size, count = source.shape[axis], sizes[0]
         results, own = outputs[:2], outputs[2:]
-        with grid([source.shape[d] for d in range(len(shape)) if d != axis]) as rest:
+        lines = [source.shape[d] for d in range(len(shape)) if d != axis]
+
+        def select(rest: list[tirx.Expr]) -> None:
+            _Heap(results, source, count, lambda i: (*rest[:axis], i, *rest[axis:]), smallest).run(axis)
+
+        if not sorts:
+            over_lines(lines, size, select)
+            return
+        # Lines that are sorted have their words in the same memory, one after the other.
+        with grid(lines) as rest:
 
             def at(i: tirx.Expr) -> tuple[tirx.Expr, ...]:
                 return (*rest[:axis], i, *rest[axis:])
 
-            if not sorts:
-                _Heap(results, source, count, at, smallest).run(axis)
-            elif are_fixed:
+            if are_fixed:
                 _sort_line(results, source, own, (count, size), at, smallest)
             else:
                 with T.If(tirx.all(count * _PART >= size, count >= _FEW, size > _SHORT)):
                     with T.Then():
                         _sort_line(results, source, own, (count, size), at, smallest)
                     with T.Else():
-                        _Heap(results, source, count, at, smallest).run(axis)
+                        select(rest)
 
     made = loops(context, [(whole, dtype), (whole, "int32"), *scratch], body, data, [k], name="topk")
     return made[0], made[1]
