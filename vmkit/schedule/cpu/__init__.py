@@ -53,6 +53,7 @@ from .packed_products import with_packed_product
 from .prefetch import with_prefetches
 from .registers import with_registers
 from .scalars import with_scalars_first
+from .shared_versions import is_shared, shared_by_size
 from .short_lines import with_short_lines
 from .squares import with_squares
 from .versions import by_size
@@ -115,8 +116,12 @@ def prepared(function: tirx.PrimFunc) -> s_tir.Schedule | None:
     return schedule
 
 
-def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D) -> tirx.PrimFunc:
+def scheduled(
+    plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D, is_for_all_sizes: bool = False
+) -> tirx.PrimFunc:
     """Return a prepared kernel as a rule schedules it with some decisions.
+
+    If `is_for_all_sizes`, one whose sizes are known at run time only shares its work among cores where it is large.
 
     Raises
     ------
@@ -126,6 +131,12 @@ def scheduled(plain: s_tir.Schedule, rule: Rule[D], target: Target, decisions: D
     versions = rule.versions(plain, target, decisions) if rule.versions is not None else None
     if versions is None:
         function = _applied(plain, rule, target, decisions)
+        twice = shared_by_size(plain, target, decisions) if is_for_all_sizes else None
+        if twice is not None:
+            size, least, together = twice
+            large = _applied(plain, rule, target, together)
+            if is_shared(large) and not is_shared(function):
+                function = by_size(plain.mod["main"], size, [(least, large), (0, function)])
     else:
         size, of_sizes = versions
         above = [None, *(least for least, _ in of_sizes)]
@@ -187,7 +198,8 @@ def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choos
         default = rule.decide(plain, target)
         for how, decisions in choose(plain, rule, target, default) if default is not None else ():
             try:
-                return scheduled(plain, rule, target, decisions).with_attr(CHOSEN, how)
+                is_for_all_sizes = how == "default" and not is_short
+                return scheduled(plain, rule, target, decisions, is_for_all_sizes).with_attr(CHOSEN, how)
             except s_tir.ScheduleError as error:
                 # A primitive refused this kernel's shape; the loops as they are stay right, only slower.
                 logger.debug("kernel %s: %s does not apply with %s: %s", name, rule.name, decisions, error)
