@@ -78,7 +78,7 @@ def _best(context: LowerContext, data: relax.Expr, axis: int, k: Dim, smallest: 
         results, own = outputs[:2], outputs[2:]
         lines = [source.shape[d] for d in range(len(shape)) if d != axis]
 
-        def select(rest: list[tirx.Expr]) -> None:
+        def select(rest: Sequence[tirx.Expr]) -> None:
             _Heap(results, source, count, lambda i: (*rest[:axis], i, *rest[axis:]), smallest).run(axis)
 
         if not sorts:
