@@ -127,6 +127,21 @@ KERNELS = {
         [(n, 14, 23, 24)],
         peeled_window,
     ),
+    "max pool, channels last, without padding": (
+        lambda x: topi.nn.pool2d(x, (3, 3), (2, 2), (1, 1), (0, 0, 0, 0), "max", layout="NHWC"),
+        [(n, 13, 23, 64)],
+        window,
+    ),
+    "average pool of windows that are apart, channels last": (
+        lambda x: topi.nn.pool2d(x, (2, 2), (2, 2), (1, 1), (0, 0, 0, 0), "avg", layout="NHWC"),
+        [(n, 12, 6, 48)],
+        window,
+    ),
+    "maxima of all pixels as a window": (
+        lambda x: topi.nn.pool2d(x, (5, 7), (1, 1), (1, 1), (0, 0, 0, 0), "max", layout="NHWC"),
+        [(n, 5, 7, 64)],
+        leading_reduction,
+    ),
     "global average": (lambda x: topi.nn.global_pool(x, "avg", layout="NHWC"), [(n, 7, 7, 40)], leading_reduction),
     "global average in parts": (
         lambda x: topi.nn.global_pool(x, "avg", layout="NHWC"),

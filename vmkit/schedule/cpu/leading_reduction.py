@@ -14,7 +14,7 @@ from tvm.target import Target
 from ..._dataclasses import dataclass
 from ...target.processor import processor_of
 from ..blocks import Loop, SingleReduction, extent, single_reduction, static_size
-from ..expressions import known
+from ..expressions import known, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 
@@ -108,6 +108,9 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     if len(node.writes) != 1 or not node.reads:
         return None
     results = [v.var for v in node.iter_vars][: found.spatial]
+    several = [v.var for v in node.iter_vars[: found.spatial] if known(v.dom.extent) != 1]
+    if _are_windows(node.reads, several, [v.var for v in node.iter_vars[found.spatial :]]):
+        return None
     axes, size = 0, 1
     while axes < found.spatial:
         step, whole = extent(sch, loops[found.spatial - axes - 1]), results[found.spatial - axes - 1 :]
@@ -117,6 +120,15 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
             break
         axes, size = axes + 1, size * step
     return _Kernel(found, axes, size, extent(sch, loops[-1])) if axes else None
+
+
+def _are_windows(reads: Iterable[tirx.BufferRegion], results: list[tirx.Var], steps: list[tirx.Var]) -> bool:
+    """Say whether lines are read around the places of their results, as pools do.
+
+    Those have few steps, and a tile of results in registers loads once what their windows have in common.
+    """
+    indices = [region.min for read in reads for region in read.region]
+    return any(any(uses(at, var) for var in results) and any(uses(at, var) for var in steps) for at in indices)
 
 
 def _ends_in(region: tirx.BufferRegion, variables: list[tirx.Var]) -> bool:
