@@ -48,6 +48,15 @@ def padded(x: relay.Expr, _: int) -> relay.Expr:
     return relay.nn.pad(x, ((0, 0), (1, 2), (1, 1)), 0.0)
 
 
+def padded_by_size(x: relay.Expr, at: int) -> relay.Expr:
+    return relay.nn.pad(x, ((0, 0), (at + 1, at + 1), (0, 0)), 0.0)
+
+
+def padded_before(x: relay.Expr, at: int) -> relay.Expr:
+    """What is put before it is not half of what it grows by."""
+    return relay.nn.pad(x, ((0, 0), (at + 1, 3 * at), (0, 0)), 0.0)
+
+
 def pooled(x: relay.Expr, _: int) -> relay.Expr:
     return relay.nn.max_pool1d(x, pool_size=3, strides=1, padding=(1, 1), layout="NWC")
 
@@ -69,7 +78,18 @@ def run(function: relay.Function, level: int) -> list[np.ndarray]:
 
 
 @pytest.mark.parametrize(
-    ("layer", "count"), [(joined, 1), (scaled, 1), (turned, 1), (padded, 1), (pooled, 1), (sliced, 3), (summed, 3)]
+    ("layer", "count"),
+    [
+        (joined, 1),
+        (scaled, 1),
+        (turned, 1),
+        (padded, 1),
+        (padded_by_size, 1),
+        (padded_before, 3),
+        (pooled, 1),
+        (sliced, 3),
+        (summed, 3),
+    ],
 )
 def test_kernels_that_differ_in_sizes_alone_are_one(layer: Callable[[relay.Expr, int], relay.Expr], count: int) -> None:
     function = program(layer)
@@ -187,3 +207,34 @@ def test_large_maps_that_are_one_are_shared_among_cores() -> None:
         return ["T.parallel(" in each.script() for each in functions if isinstance(each, tirx.PrimFunc)]
 
     assert (is_parallel(64), is_parallel(256)) == ([False], [True])
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        relay.exp,
+        lambda x: relay.concatenate([x, relay.nn.relu(x)], axis=3),
+        lambda x: relay.transpose(x, [0, 2, 3, 1]),
+        lambda x: relay.nn.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)), 0.0),
+        lambda x: relay.nn.max_pool2d(x, (3, 3), padding=(1, 1), layout="NHWC"),
+    ],
+    ids=["map", "joined", "turned", "padded", "pooled"],
+)
+def test_what_is_large_at_all_sizes_is_shared_among_cores(layer: Callable[[relay.Expr], relay.Expr]) -> None:
+    def compiled(function: relay.Function, level: int) -> vmkit.Executable:
+        with vmkit.PassContext(opt_level=level):
+            return vmkit.compile(function, TARGET)
+
+    def results(executable: vmkit.Executable, values: list[np.ndarray]) -> list[np.ndarray]:
+        return [y.numpy() for y in vmkit.VirtualMachine(executable, "cpu", num_threads=2).run(*values)]
+
+    for sizes, is_parallel in (([(1, 40, 50, 16), (1, 31, 23, 48)], True), ([(1, 40, 50, 16), (1, 4, 5, 48)], False)):
+        inputs = [relay.var(f"x{i}", shape=size) for i, size in enumerate(sizes)]
+        values = [np.random.default_rng(i).standard_normal(size).astype("float32") for i, size in enumerate(sizes)]
+        function = relay.Function(inputs, relay.Tuple([layer(x) for x in inputs]))
+        one, own = compiled(function, 1), compiled(function, 2)
+        assert one.profiling is not None
+        texts = [each.script() for each in one.profiling.functions().values() if "vmkit.by_rule" in each.attrs]
+        assert ["T.parallel(" in text for text in texts] == [is_parallel]
+        for made, expected in zip(results(one, values), results(own, values), strict=True):
+            np.testing.assert_allclose(made, expected, rtol=1e-6, atol=1e-6)

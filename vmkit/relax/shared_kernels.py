@@ -69,7 +69,7 @@ def _shared(mod: tvm.IRModule, fewest: int, maps_alone: bool) -> tvm.IRModule:
         alike = {gvar: kernels[gvar] for gvar in family}
         kernel = _kernel_of(alike, list(family.values())) if len(family) >= fewest else None
         if kernel is not None:
-            if maps_alone and all(map(_has_known_sizes, alike.values())):
+            if all(map(_has_known_sizes, alike.values())):
                 kernel = kernel.with_attr(FEWEST_ELEMENTS, min(map(_elements, alike.values())))
             made |= dict.fromkeys(family, kernel)
             names |= dict.fromkeys(family, retyped(ir.GlobalVar(next(iter(family)).name_hint), kernel.ty))
@@ -182,7 +182,8 @@ def _apart(kernel: tirx.PrimFunc) -> tuple[tirx.PrimFunc, list[int]]:
 def _kernel_of(family: Mapping[ir.GlobalVar, tirx.PrimFunc], numbers: Sequence[Sequence[int]]) -> tirx.PrimFunc | None:
     """Return the kernel of all in a family.
 
-    None where numbers differ that are neither extents of arguments nor sums of them, or extents of what is reduced.
+    None where numbers differ that are neither extents of arguments nor sums or halves of them, or extents of what is
+    reduced.
     Products with packed weights have loops of their own, which are for any number of inputs in groups.
     """
     is_product = any(MARK in block.annotations for block in _blocks(next(iter(family.values()))))
@@ -193,6 +194,7 @@ def _kernel_of(family: Mapping[ir.GlobalVar, tirx.PrimFunc], numbers: Sequence[S
         if values not in known:
             expr = _groups_of(values, known) if is_product else None
             expr = _sum_of(values, known) if expr is None else expr
+            expr = _half_of(values, known) if expr is None else expr
             if expr is None:
                 return None
             known[values] = expr
@@ -234,6 +236,15 @@ def _sum_of(values: tuple[int, ...], known: Known) -> tirx.Expr | None:
             return expr + tirx.IntImm(_SIZE, left[0])
         if left in known:
             return expr + known[left]
+    return None
+
+
+def _half_of(values: tuple[int, ...], known: Known) -> tirx.Expr | None:
+    """Return half of what a known number exceeds another by, as padding is that both sides have; None if it is not."""
+    for second, subtrahend in known.items():
+        first = tuple(2 * value + part for value, part in zip(values, second, strict=True))
+        if first in known:
+            return tirx.truncdiv(known[first] - subtrahend, tirx.IntImm(_SIZE, 2))
     return None
 
 

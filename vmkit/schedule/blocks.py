@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import isinf
+from math import isinf, prod
 from typing import Any
 
 import tvm
@@ -16,7 +16,7 @@ from tvm.s_tir.schedule import SBlockRV as Block
 from .._dataclasses import dataclass
 from .._tvm import register_reducer
 from .._tvm.nodes import TensorLoad
-from ..kernels.builder import with_fields
+from ..kernels.builder import FEWEST_ELEMENTS, with_fields
 from ..relay.op.ordering import first_largest, first_smallest
 from .expressions import known, loads_in
 
@@ -60,12 +60,13 @@ def extent(schedule: s_tir.Schedule, loop: Loop) -> int | None:
 
 
 def static_size(schedule: s_tir.Schedule, loops: list[Loop]) -> int:
-    """Return the number of iterations of a loop nest, symbolic loops counted as one."""
-    size = 1
-    for loop in loops:
-        known_size = extent(schedule, loop)
-        size *= 1 if known_size is None else known_size
-    return size
+    """Return the number of iterations of a loop nest, symbolic loops counted as one.
+
+    Of a kernel for several sizes it is the elements of the smallest of these, if that is more.
+    """
+    sizes = [extent(schedule, loop) for loop in loops]
+    fewest = 0 if None not in sizes else int(schedule.mod["main"].attrs.get(FEWEST_ELEMENTS, 0))
+    return max(fewest, prod(1 if size is None else size for size in sizes))
 
 
 def keep_on_stack(schedule: s_tir.Schedule, block: Block, loops: list[Loop]) -> None:

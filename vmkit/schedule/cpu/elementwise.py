@@ -10,7 +10,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
-from ...kernels.builder import FEWEST_ELEMENTS, PARALLEL_SIZE
+from ...kernels.builder import PARALLEL_SIZE
 from ...target.processor import processor_of
 from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size
 from ..expressions import known, uses
@@ -42,9 +42,7 @@ class Decisions:
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions:
     """Return the default decisions; there are some for every kernel."""
-    # Of a kernel for several sizes not all are known, but each of them may be known to be large.
-    fewest = int(sch.mod["main"].attrs.get(FEWEST_ELEMENTS, 0))
-    return Decisions(1 if fewest >= PARALLEL_SIZE else PARALLEL_SIZE)
+    return Decisions(PARALLEL_SIZE)
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
@@ -164,11 +162,11 @@ def _shared(sch: s_tir.Schedule, loops: list[Loop]) -> list[Loop]:
     """Return the outer loops to make one of: all but the innermost, or enough of them to be shared evenly.
 
     Which place is meant in several loops that were made one takes divisions, and LLVM makes vectors along several loops
-    only where they are still there.
+    only where they are still there. An axis of unknown size, if not the first, is taken for a long one.
     """
     count = 1
     for at, loop in enumerate(loops[:-1], start=1):
-        count *= extent(sch, loop) or 1
+        count *= extent(sch, loop) or (_SHARED if at > 1 else 1)
         if count >= _SHARED:
             return loops[:at]
     return loops[:-1]
