@@ -142,6 +142,11 @@ KERNELS = {
         [(n, 5, 7, 64)],
         leading_reduction,
     ),
+    "maxima of columns as windows": (
+        lambda x: topi.nn.pool2d(x, (5, 1), (1, 1), (1, 1), (0, 0, 0, 0), "max", layout="NHWC"),
+        [(n, 5, 7, 64)],
+        leading_reduction,
+    ),
     "global average": (lambda x: topi.nn.global_pool(x, "avg", layout="NHWC"), [(n, 7, 7, 40)], leading_reduction),
     "global average in parts": (
         lambda x: topi.nn.global_pool(x, "avg", layout="NHWC"),

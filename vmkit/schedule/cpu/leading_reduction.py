@@ -108,8 +108,8 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     if len(node.writes) != 1 or not node.reads:
         return None
     results = [v.var for v in node.iter_vars][: found.spatial]
-    several = [v.var for v in node.iter_vars[: found.spatial] if known(v.dom.extent) != 1]
-    if _are_windows(node.reads, several, [v.var for v in node.iter_vars[found.spatial :]]):
+    own, steps = node.iter_vars[: found.spatial], node.iter_vars[found.spatial :]
+    if _are_windows(node.reads, *([v.var for v in each if known(v.dom.extent) != 1] for each in (own, steps))):
         return None
     axes, size = 0, 1
     while axes < found.spatial:
