@@ -19,7 +19,8 @@ from .ops.packed_gemm import SHORTEST
 
 __all__ = ["UsePackedGemm"]
 
-_LONG = 24  # elements of a window, for which it is worth finding where it begins
+_LONG = {8: 24}  # by lanes, elements of a window for which it is worth finding where it begins
+_LONG_ELSEWHERE = 64
 _PER_COPIED = 48  # products of each element that is copied to be padded
 _MOST_JOINED = 4  # tensors that a kernel reads rows of
 _LEAST_JOINED = 16  # elements of a row of each of them
@@ -219,7 +220,7 @@ def _packed(layer: ConvLayer, inner: int, block: int, overlaps: bool) -> Expr:
 def _is_worth_windows(layer: ConvLayer, lanes: int) -> bool:
     """Say whether windows are long enough to find where each begins, and products many beside a padded copy."""
     sizes = layer.sizes
-    if sizes["O"] <= lanes or sizes["H"] * sizes["W"] * sizes["I"] < _LONG:
+    if sizes["O"] <= lanes or sizes["H"] * sizes["W"] * sizes["I"] < _LONG.get(lanes, _LONG_ELSEWHERE):
         return False
     of_element = sizes["H"] * sizes["W"] * sizes["O"] // math.prod(int(step) for step in layer.strides)
     return not any(layer.padding) or of_element >= _PER_COPIED
