@@ -192,7 +192,7 @@ def to_relax(
         module = mod.take()
         if params:
             module = relax.transform.BindParams("main", dict(params))(module)
-        checks = RuntimeChecks()
+        checks = RuntimeChecks.of(module)
         module = with_agreed_sizes(with_transposed_constants(module), checks)
         module = with_checked_bounds(module, checks)
         return Lowered(module, checks.messages, {}), relax_signatures(module), byoc.Linked()

@@ -12,6 +12,7 @@ from tvm import ir, relax, tirx
 from ..._dataclasses import dataclass
 from ...errors import UnsupportedOperatorError
 from ...relax.rewrite import variables_in
+from ...relay.lower.checks import RuntimeChecks
 
 if TYPE_CHECKING:
     from torch import fx
@@ -45,6 +46,7 @@ class Importing(Protocol):
     block_builder: relax.BlockBuilder
     env: dict[fx.Node, Any]
     symbols: Symbols
+    checks: RuntimeChecks
 
 
 Converter: TypeAlias = "Callable[[Importing, fx.Node], object]"

@@ -17,11 +17,13 @@ from tvm import relax, tirx
 from tvm.sym import Analyzer, ConstIntBound
 
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
+from ...relay.lower.checks import RuntimeChecks
 from ...schedule.expressions import uses
 from ..packages import needed
 from .arguments import WAY, Importing, Symbols, refused
 from .arithmetic import arithmetic
 from .complex_numbers import COMPLEX, Complex, complex_result, is_complex, takes_complex
+from .conditions import with_conditions
 from .formulas import formula_of, sizes_of
 from .indices import read_at
 from .operators import CONVERTERS
@@ -68,7 +70,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
     class Importer(ExportedProgramImporter):
-        symbols = Symbols()  # there is one importer of this class
+        symbols, checks = Symbols(), RuntimeChecks()  # there is one importer of this class
 
         def create_input_vars(self, exported_program: torch.export.ExportedProgram) -> tuple[Any, dict[str, Any], Any]:
             weights, inputs, ranges = super().create_input_vars(exported_program)
@@ -100,7 +102,8 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
         raise
     except Exception as error:
         raise ModelError(f"{WAY} cannot be imported by TVM: {type(error).__name__}: {error}") from error
-    return with_plain_inputs(imported)
+    module = with_conditions(with_plain_inputs(imported), getattr(decomposed, "_guards_code", ()), importer.checks)
+    return importer.checks.noted_in(module)
 
 
 def _only_of_complex(node: fx.Node) -> object:

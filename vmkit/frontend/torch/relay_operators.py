@@ -10,7 +10,6 @@ from tvm import relax, te, tirx
 
 from ...relay.ir import dims
 from ...relay.ir.types import TensorType
-from ...relay.lower.checks import RuntimeChecks
 from ...relay.lower.context import LowerContext
 from ...relay.lower.repeated_kernels import RepeatedKernels
 from ...relay.op.registry import entry
@@ -25,7 +24,7 @@ __all__ = ["OF_RELAY", "adaptive_averaged", "averaged", "context_of", "lowered",
 
 def context_of(importer: Importing) -> LowerContext:
     """Return where kernels of Relay's go: into the function that an importer writes."""
-    return LowerContext(RepeatedKernels(importer.block_builder), RuntimeChecks())
+    return LowerContext(RepeatedKernels(importer.block_builder), importer.checks)
 
 
 def lowered(importer: Importing, name: str, *values: relax.Expr, **attributes: object) -> Any:  # noqa: ANN401 - as `lower`

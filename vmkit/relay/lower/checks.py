@@ -15,6 +15,7 @@ from ..ir.types import Dim
 
 __all__ = ["RuntimeChecks"]
 
+_MESSAGES = "vmkit.messages"  # of a module whose importer has emitted checks: their texts by number
 _FIRST = 7_000_000_000_001  # checks are numbered from here: no dimension of a tensor comes near it
 
 
@@ -24,6 +25,19 @@ class RuntimeChecks:
     def __init__(self) -> None:
         self.messages: dict[str, str] = {}
         self._numbers: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, mod: tvm.IRModule) -> RuntimeChecks:
+        """Return the checks that a module has from where it comes, to which more can be added."""
+        made = cls()
+        for number, message in ((mod.attrs or {}).get(_MESSAGES) or {}).items():
+            made.messages[str(number)] = str(message)
+            made._numbers[str(message)] = int(number)
+        return made
+
+    def noted_in(self, mod: tvm.IRModule) -> tvm.IRModule:
+        """Return a module that holds the texts of the checks that are in it."""
+        return mod.with_attr(_MESSAGES, self.messages) if self.messages else mod
 
     def emit(self, builder: relax.BlockBuilder, actual: Dim, expected: Dim, message: str) -> None:
         """Emit a check that two integers are equal, with its message."""

@@ -1,0 +1,151 @@
+"""What PyTorch took for true of sizes when it exported a program, beside their ranges: checked when it runs.
+
+A program that asks whether a height is a multiple of 32 is exported as one of the two ways, with the condition that led
+there. PyTorch keeps these conditions as source; it is read here, and never run.
+"""
+
+from __future__ import annotations
+
+import ast
+import logging
+import operator
+from collections.abc import Callable, Mapping, Sequence
+
+import tvm
+from tvm import relax, tirx
+
+from ..._tvm import begin_block, end_block
+from ...relax.guards import with_divisors
+from ...relax.rewrite import with_functions
+from ...relay.ir import dims
+from ...relay.lower.checks import RuntimeChecks
+
+__all__ = ["with_conditions"]
+
+_logger = logging.getLogger(__name__)
+
+Sizes = Mapping[str, Sequence[tirx.Expr]]
+
+
+class _Unknown(Exception):
+    """A condition is not of sizes alone."""
+
+
+def with_conditions(mod: tvm.IRModule, conditions: Sequence[str], checks: RuntimeChecks) -> tvm.IRModule:
+    """Return a module whose ``main`` checks conditions on the sizes of its inputs, such as ``L['x'].size()[1] > 7``."""
+    function = mod["main"]
+    sizes = {p.name: list(p.ty.shape) for p in function.params if getattr(p.ty, "shape", None) is not None}
+    builder = relax.BlockBuilder()
+    begin_block(builder)
+    for condition in conditions:
+        try:
+            holds = _Reader(sizes).condition(ast.parse(condition, mode="eval").body)
+        except (_Unknown, SyntaxError):
+            _logger.info("PyTorch's condition %s is not checked: it is not of the sizes of inputs alone", condition)
+            continue
+        if isinstance(holds, tirx.Expr):
+            message = f"the sizes are not those that the program was exported for: {_text(condition)} does not hold"
+            checks.emit(builder, dims.select(holds, 1, 0), 1, message)
+    block = end_block(builder)
+    if not len(block.bindings):
+        return mod
+    body = relax.SeqExpr([block, *function.body.blocks], function.body.body)
+    made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
+    return with_functions(mod, {mod.get_global_var("main"): made})
+
+
+def _text(condition: str) -> str:
+    """Return a condition for a message, in which braces would be fields."""
+    text = condition.replace("torch.sym_float", "float").replace("math.", "").replace(".size()", ".shape")
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+class _Reader:
+    """Reads conditions as expressions over the sizes of inputs."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        self._sizes = sizes
+
+    def condition(self, node: ast.expr) -> tirx.Expr:
+        match node:
+            case ast.Compare():
+                values = [self.number(each) for each in (node.left, *node.comparators)]
+                found = [_COMPARED[type(op)](a, b) for op, a, b in zip(node.ops, values, values[1:], strict=False)]
+                return tirx.all(*(_as_expr(each) for each in found))
+            case ast.BoolOp():
+                parts = [self.condition(each) for each in node.values]
+                return (tirx.all if isinstance(node.op, ast.And) else tirx.any)(*parts)
+            case ast.UnaryOp(op=ast.Not()):
+                return tirx.Not(self.condition(node.operand))
+        raise _Unknown
+
+    def number(self, node: ast.expr) -> tirx.Expr:
+        match node:
+            case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+                return tirx.const(value, "int64" if isinstance(value, int) else "float64")
+            case ast.UnaryOp(op=ast.USub()):
+                return -self.number(node.operand)
+            case ast.BinOp() if type(node.op) in _COMBINED:
+                return _COMBINED[type(node.op)](*_alike(self.number(node.left), self.number(node.right)))
+            case ast.Call(func=ast.Attribute(attr=name), args=[argument]) if name in _CONVERTED:
+                return _CONVERTED[name](self.number(argument))
+            case ast.Subscript(slice=ast.Constant(value=int() as axis)):
+                return self._size(node.value, axis)
+        raise _Unknown
+
+    def _size(self, call: ast.expr, axis: int) -> tirx.Expr:
+        match call:
+            case ast.Call(func=ast.Attribute(value=tensor, attr="size"), args=[]):
+                shape = self._sizes.get(_input(tensor), ())
+                if axis < len(shape):
+                    return shape[axis]
+        raise _Unknown
+
+
+def _input(node: ast.expr) -> str:
+    """Return the name of the input that ``L['x']`` is, or ``L['args'][0]``."""
+    match node:
+        case ast.Subscript(value=ast.Name(id="L"), slice=ast.Constant(value=str() as name)):
+            return name
+        case ast.Subscript(value=ast.Subscript(), slice=ast.Constant(value=key)):
+            return f"{_input(node.value)}_{key}"
+    raise _Unknown
+
+
+def _alike(a: tirx.Expr, b: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
+    """Return two numbers in one type, floats where one of them is."""
+    dtype = "float64" if "float64" in (str(a.ty.dtype), str(b.ty.dtype)) else "int64"
+    return a.astype(dtype), b.astype(dtype)
+
+
+def _as_expr(value: tirx.Expr | bool) -> tirx.Expr:
+    return tirx.const(value, "bool") if isinstance(value, bool) else value
+
+
+def _compared(compare: Callable[..., tirx.Expr]) -> Callable[[tirx.Expr, tirx.Expr], tirx.Expr]:
+    return lambda a, b: compare(*_alike(a, b))
+
+
+_COMPARED: dict[type, Callable[[tirx.Expr, tirx.Expr], tirx.Expr]] = {
+    ast.Eq: _compared(tirx.EQ),
+    ast.NotEq: _compared(tirx.NE),
+    ast.Lt: _compared(operator.lt),
+    ast.LtE: _compared(operator.le),
+    ast.Gt: _compared(operator.gt),
+    ast.GtE: _compared(operator.ge),
+}
+_COMBINED: dict[type, Callable[[tirx.Expr, tirx.Expr], tirx.Expr]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: lambda a, b: a.astype("float64") / b.astype("float64"),
+    ast.FloorDiv: lambda a, b: with_divisors(tirx.floordiv(a, b)),
+    ast.Mod: lambda a, b: with_divisors(tirx.floormod(a, b)),
+}
+_CONVERTED: dict[str, Callable[[tirx.Expr], tirx.Expr]] = {
+    "ceil": lambda x: tirx.ceil(x).astype("int64"),
+    "floor": lambda x: tirx.floor(x).astype("int64"),
+    "sym_float": lambda x: x.astype("float64"),
+    "trunc": lambda x: tirx.trunc(x).astype("int64"),
+}
+"""Functions by the names that they have in conditions."""
