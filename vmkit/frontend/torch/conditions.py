@@ -107,7 +107,7 @@ def _input(node: ast.expr) -> str:
     match node:
         case ast.Subscript(value=ast.Name(id="L"), slice=ast.Constant(value=str() as name)):
             return name
-        case ast.Subscript(value=ast.Subscript(), slice=ast.Constant(value=key)):
+        case ast.Subscript(value=ast.Subscript(), slice=ast.Constant(value=int() | str() as key)):
             return f"{_input(node.value)}_{key}"
     raise _Unknown
 
