@@ -95,7 +95,8 @@ def _along_lines(
                 if not is_exclusive:
                     T.buffer_store(out, totals[line], at)
 
-    over_lines([groups], count * const(_TOGETHER), lambda index: write(index[0] * _TOGETHER, _TOGETHER))
+    if not (isinstance(lines, tirx.IntImm) and int(lines) < _TOGETHER):
+        over_lines([groups], count * const(_TOGETHER), lambda index: write(index[0] * _TOGETHER, _TOGETHER))
     with T.serial(0, lines - groups * _TOGETHER) as line:
         write(groups * _TOGETHER + line, 1)
 
