@@ -13,7 +13,7 @@ from tvm import relax, tirx
 from .._tvm import begin_block, end_block
 from ..relay.ir import dims
 from ..relay.lower.checks import RuntimeChecks
-from .rewrite import with_functions
+from .rewrite import beginning_with, with_functions
 
 __all__ = ["LOWER_BOUNDS", "UPPER_BOUNDS", "with_checked_bounds"]
 
@@ -44,10 +44,7 @@ def _checked(function: relax.Function, checks: RuntimeChecks) -> relax.Function:
             span = f"{int(least or 0)} to {int(most)}" if most is not None else f"from {int(least or 0)} on"
             message = f"the dimension {symbol.name} is not in the range {span} for which the model was compiled"
             checks.emit(builder, dims.select(tirx.all(*within), 1, 0), 1, message)
-    block = end_block(builder)
-    body = relax.SeqExpr([block, *function.body.blocks], function.body.body)
-    made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
-    return made.without_attr(LOWER_BOUNDS).without_attr(UPPER_BOUNDS)
+    return beginning_with(function, end_block(builder)).without_attr(LOWER_BOUNDS).without_attr(UPPER_BOUNDS)
 
 
 def _symbols(function: relax.Function) -> list[tirx.Var]:

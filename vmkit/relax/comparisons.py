@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tvm import ir, relax, te, tirx
 
 from ..relay.ir import dims
-from ..relay.op.broadcast import agree, differ, ordered
+from ..relay.op.broadcast import agree, broadcast_index, differ, ordered
 from ..relay.op.ordering import has_nan, larger, smaller
 
 __all__ = ["COMPARED"]
@@ -51,7 +51,7 @@ def _compared(name: str) -> _Legalize:
 
         def kernel(a: te.Tensor, b: te.Tensor, shape: list[tirx.Expr]) -> te.Tensor:
             def element(*at: tirx.Expr) -> tirx.Expr:
-                return combine_pair(_operand(a, at), _operand(b, at))
+                return combine_pair(_operand(a, shape, at), _operand(b, shape, at))
 
             return te.compute(shape, element, name=name, tag="broadcast")
 
@@ -60,10 +60,10 @@ def _compared(name: str) -> _Legalize:
     return legalize
 
 
-def _operand(x: te.Tensor, at: tuple[tirx.Expr, ...]) -> tirx.Expr:
-    """Return the element of an operand for one of the result."""
-    shared = at[len(at) - len(x.shape) :]
-    return x(*(0 if dims.equal(size, 1) else i for size, i in zip(x.shape, shared, strict=True)))
+def _operand(x: te.Tensor, shape: list[tirx.Expr], at: tuple[tirx.Expr, ...]) -> tirx.Expr:
+    """Return the element of an operand for one of a result of a shape."""
+    first = len(at) - len(x.shape)
+    return x(*broadcast_index([dims.simplify(d) for d in x.shape], shape[first:], at[first:]))
 
 
 def _by_tvm(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:

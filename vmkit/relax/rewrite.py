@@ -21,6 +21,7 @@ __all__ = [
     "Reads",
     "allocation",
     "are_same",
+    "beginning_with",
     "bindings_of",
     "function_pass",
     "nested_bindings",
@@ -64,6 +65,12 @@ def with_functions(mod: tvm.IRModule, functions: Mapping[ir.GlobalVar, ir.BaseFu
     for gvar, function in functions.items():
         result.update_func(gvar, function)
     return result
+
+
+def beginning_with(function: relax.Function, block: relax.BindingBlock) -> relax.Function:
+    """Return a function that does what a block does before all that it does itself."""
+    body = relax.SeqExpr([block, *function.body.blocks], function.body.body)
+    return relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
 
 
 def bindings_of(sequence: relax.SeqExpr) -> Iterator[relax.Binding]:

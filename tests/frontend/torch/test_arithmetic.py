@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import vmkit
+from tests.frontend.torch.programs import Of, torch
 from vmkit.errors import UnsupportedOperatorError
 from vmkit.frontend.torch import arithmetic
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[torch]'")
 X, Y = torch.tensor([-7, -1, 0, 1, 5, 8, 9]), torch.tensor([2, -3, 5, 1, -2, 3, -4])
 """Integers, among them ones that a number with a fraction lies beside."""
 PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
@@ -40,20 +40,9 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-class Of(torch.nn.Module):
-    """A module of a function of two tensors."""
-
-    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
-        return self.function(x, y)
-
-
 def compiled(function: Callable[[Any, Any], Any]) -> vmkit.VirtualMachine:
     size = torch.export.Dim("n", min=2, max=99)
-    program = torch.export.export(Of(function), (X, Y), dynamic_shapes=({0: size}, {0: size}))
+    program = torch.export.export(Of(function), (X, Y), dynamic_shapes=(({0: size}, {0: size}),))
     return vmkit.VirtualMachine(vmkit.compile(program, "llvm"))
 
 

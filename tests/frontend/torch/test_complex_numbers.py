@@ -9,30 +9,10 @@ import numpy as np
 import pytest
 
 import vmkit
+from tests.frontend.torch.programs import AUTO, Of, exported, tensor, torch
 from vmkit.errors import UnsupportedOperatorError
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[torch]'")
-AUTO = torch.export.Dim.AUTO
-
-
-class Of(torch.nn.Module):
-    """A module of a function of tensors."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args)
-
-
-def exported(function: Callable[..., Any], *args: torch.Tensor) -> Any:
-    axes = tuple(dict.fromkeys(range(arg.ndim), AUTO) for arg in args)
-    return torch.export.export(Of(function).eval(), args, dynamic_shapes=(axes,))
-
-
-def tensor(*shape: int) -> torch.Tensor:
-    return torch.from_numpy(np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32"))
+F = torch.nn.functional
 
 
 def spectra(x: torch.Tensor, y: torch.Tensor) -> Any:
@@ -59,6 +39,7 @@ def rotated(x: torch.Tensor, y: torch.Tensor) -> Any:
         torch.view_as_real(pairs * turns[None]).flatten(2),
         torch.view_as_real(torch.complex(x, x * 2).sum(1)).sum(0),
         (pairs * 2).abs(),
+        torch.view_as_real(F.pad(pairs, (1, 2))),
         torch.view_as_real(torch.cat([pairs, pairs.conj()], 1).transpose(0, 1)),
     )
 
@@ -97,6 +78,7 @@ def test_results_are_those_of_torch(
     ("function", "why"),
     [
         (lambda x: torch.fft.fft(x), "'_fft_r2c' is a result of complex numbers"),
+        (lambda x: F.pad(torch.fft.fft(x), (1, 1), value=2.0).real, "pads complex numbers with another number than 0"),
         (lambda x: torch.fft.fft(x).exp().real, "takes complex numbers, for which it has no converter"),
     ],
 )

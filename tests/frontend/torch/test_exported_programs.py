@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,21 +10,10 @@ import numpy as np
 import pytest
 
 import vmkit
+from tests.frontend.torch.programs import Of, torch
 from vmkit.errors import InputError, ModelError, UnsupportedOperatorError, VMError
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[torch]'")
 Dim, export = torch.export.Dim, torch.export.export
-
-
-class Of(torch.nn.Module):
-    """A module of a function, with the layers that it uses."""
-
-    def __init__(self, function: Callable[..., Any], **layers: torch.nn.Module) -> None:
-        super().__init__()
-        self.function, self.layers = function, torch.nn.ModuleDict(layers)
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args, **self.layers)
 
 
 def exported(module: torch.nn.Module, args: Sequence[Any], axes: Sequence[Mapping[int, Any]]) -> Any:

@@ -9,31 +9,10 @@ import numpy as np
 import pytest
 
 import vmkit
+from tests.frontend.torch.programs import AUTO, Of, exported, tensor, torch
 from vmkit.errors import UnsupportedOperatorError, VMError
 
-torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[torch]'")
 F = torch.nn.functional
-AUTO = torch.export.Dim.AUTO
-
-
-class Of(torch.nn.Module):
-    """A module of a function of tensors."""
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args: torch.Tensor) -> Any:
-        return self.function(*args)
-
-
-def exported(function: Callable[..., Any], *args: torch.Tensor) -> Any:
-    axes = tuple(dict.fromkeys(range(arg.ndim), AUTO) for arg in args)
-    return torch.export.export(Of(function).eval(), args, dynamic_shapes=(axes,))
-
-
-def tensor(*shape: int) -> torch.Tensor:
-    return torch.from_numpy(np.random.default_rng(sum(shape)).standard_normal(shape).astype("float32"))
 
 
 def resized(row: torch.Tensor, image: torch.Tensor, other: torch.Tensor, volume: torch.Tensor) -> Any:
@@ -127,6 +106,11 @@ def mapped(x: torch.Tensor, y: torch.Tensor) -> Any:
         torch.hypot(x * 1e30, y * 1e30),
         torch.hypot(none, y),
         torch.logaddexp(x, none),
+        torch.fmax(none, none),
+        whole << 2,
+        few << few,
+        whole >> few,
+        torch.bitwise_right_shift(whole, 1),
         torch.logcumsumexp(x * 30, 1),
         *torch.cummax(none, 1),
         *torch.cummin(whole, -1),

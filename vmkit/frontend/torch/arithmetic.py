@@ -28,7 +28,7 @@ _SCALED = {
 """Operators whose second operand has a factor, ``alpha``."""
 _OF_RESULT = {
     "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "clamp", "clamp_max", "clamp_min", "cos", "cosh",
-    "cumprod", "cumsum", "div", "erf", "exp", "expm1", "fmod", "log", "log10", "log1p", "log2", "logaddexp", "maximum",
+    "cumprod", "cumsum", "div", "erf", "exp", "expm1", "fmod", "log", "log10", "log1p", "log2", "maximum",
     "mean", "minimum", "mul", "pow", "prod", "reciprocal", "remainder", "rsqrt", "sigmoid", "sin", "sinh", "sqrt",
     "sum", "tan", "tanh",
 }  # fmt: skip

@@ -52,6 +52,8 @@ def complex_result(importer: Importing, convert: _OfNode, node: fx.Node) -> obje
         return COMPLEX[name](importer, node)
     if name.split(".")[0] not in _BY_PARTS:
         raise refused(node, "takes complex numbers, for which it has no converter")
+    if name.startswith("constant_pad_nd") and arguments_of(node)[2] != 0:
+        raise refused(node, "pads complex numbers with another number than 0")
     given = {each: importer.env[each] for each in node.all_input_nodes}
     parts = []
     try:

@@ -10,13 +10,14 @@ import ast
 import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
 import tvm
 from tvm import relax, tirx
 
 from ..._tvm import begin_block, end_block
 from ...relax.guards import with_divisors
-from ...relax.rewrite import with_functions
+from ...relax.rewrite import beginning_with, with_functions
 from ...relay.ir import dims
 from ...relay.lower.checks import RuntimeChecks
 
@@ -24,11 +25,16 @@ __all__ = ["with_conditions"]
 
 _logger = logging.getLogger(__name__)
 
+_ENDLESS = 1 << 62  # no size comes near it
+
 Sizes = Mapping[str, Sequence[tirx.Expr]]
 
 
 class _Unknown(Exception):
-    """A condition is not of sizes alone."""
+    """A condition is no formula of sizes."""
+
+
+_LONGEST = 2000  # characters: what is nested deeper than so many could be is not for visitors that recurse
 
 
 def with_conditions(mod: tvm.IRModule, conditions: Sequence[str], checks: RuntimeChecks) -> tvm.IRModule:
@@ -39,19 +45,26 @@ def with_conditions(mod: tvm.IRModule, conditions: Sequence[str], checks: Runtim
     begin_block(builder)
     for condition in conditions:
         try:
-            holds = _Reader(sizes).condition(ast.parse(condition, mode="eval").body)
-        except (_Unknown, SyntaxError):
-            _logger.info("PyTorch's condition %s is not checked: it is not of the sizes of inputs alone", condition)
+            holds = _Reader(sizes).condition(_parsed(condition))
+        except (_Unknown, RecursionError):
+            _logger.warning("PyTorch's condition %.200s is not checked: it is no formula of inputs' sizes", condition)
             continue
-        if isinstance(holds, tirx.Expr):
-            message = f"the sizes are not those that the program was exported for: {_text(condition)} does not hold"
-            checks.emit(builder, dims.select(holds, 1, 0), 1, message)
+        message = f"the sizes are not those that the program was exported for: {_text(condition)} does not hold"
+        checks.emit(builder, dims.select(holds, 1, 0), 1, message)
     block = end_block(builder)
     if not len(block.bindings):
         return mod
-    body = relax.SeqExpr([block, *function.body.blocks], function.body.body)
-    made = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
-    return with_functions(mod, {mod.get_global_var("main"): made})
+    return with_functions(mod, {mod.get_global_var("main"): beginning_with(function, block)})
+
+
+def _parsed(condition: str) -> ast.expr:
+    """Return a condition as Python reads it; a file may hold any text in its place."""
+    if len(condition) > _LONGEST:
+        raise _Unknown
+    try:
+        return ast.parse(condition, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError) as error:
+        raise _Unknown from error
 
 
 def _text(condition: str) -> str:
@@ -68,10 +81,10 @@ class _Reader:
 
     def condition(self, node: ast.expr) -> tirx.Expr:
         match node:
-            case ast.Compare():
+            case ast.Compare() if all(type(op) in _COMPARED for op in node.ops):
                 values = [self.number(each) for each in (node.left, *node.comparators)]
                 found = [_COMPARED[type(op)](a, b) for op, a, b in zip(node.ops, values, values[1:], strict=False)]
-                return tirx.all(*(_as_expr(each) for each in found))
+                return tirx.all(*found)
             case ast.BoolOp():
                 parts = [self.condition(each) for each in node.values]
                 return (tirx.all if isinstance(node.op, ast.And) else tirx.any)(*parts)
@@ -81,14 +94,19 @@ class _Reader:
 
     def number(self, node: ast.expr) -> tirx.Expr:
         match node:
-            case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
-                return tirx.const(value, "int64" if isinstance(value, int) else "float64")
+            case ast.Constant(value=float() as value):
+                return tirx.const(value, "float64")
+            case ast.Constant(value=int() as value) if not isinstance(value, bool) and value < _ENDLESS:
+                return tirx.const(value, "int64")
             case ast.UnaryOp(op=ast.USub()):
                 return -self.number(node.operand)
             case ast.BinOp() if type(node.op) in _COMBINED:
                 return _COMBINED[type(node.op)](*_alike(self.number(node.left), self.number(node.right)))
             case ast.Call(func=ast.Attribute(attr=name), args=[argument]) if name in _CONVERTED:
                 return _CONVERTED[name](self.number(argument))
+            case ast.Call(func=ast.Name(id=name), args=[first, *rest]) if name in _CHOSEN and rest:
+                values = [self.number(each) for each in (first, *rest)]
+                return reduce(lambda a, b: _CHOSEN[name](*_alike(a, b)), values)
             case ast.Subscript(slice=ast.Constant(value=int() as axis)):
                 return self._size(node.value, axis)
         raise _Unknown
@@ -118,8 +136,15 @@ def _alike(a: tirx.Expr, b: tirx.Expr) -> tuple[tirx.Expr, tirx.Expr]:
     return a.astype(dtype), b.astype(dtype)
 
 
-def _as_expr(value: tirx.Expr | bool) -> tirx.Expr:
-    return tirx.const(value, "bool") if isinstance(value, bool) else value
+def _divided(divide: Callable[..., tirx.Expr]) -> Callable[[tirx.Expr, tirx.Expr], tirx.Expr]:
+    """Return a division of integers, of which the quotient by a size that is 0 is that by 1."""
+
+    def quotient(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
+        if str(b.ty.dtype) != "int64" or (isinstance(b, tirx.IntImm) and int(b) == 0):
+            raise _Unknown
+        return with_divisors(divide(a, b))
+
+    return quotient
 
 
 def _compared(compare: Callable[..., tirx.Expr]) -> Callable[[tirx.Expr, tirx.Expr], tirx.Expr]:
@@ -139,9 +164,10 @@ _COMBINED: dict[type, Callable[[tirx.Expr, tirx.Expr], tirx.Expr]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: lambda a, b: a.astype("float64") / b.astype("float64"),
-    ast.FloorDiv: lambda a, b: with_divisors(tirx.floordiv(a, b)),
-    ast.Mod: lambda a, b: with_divisors(tirx.floormod(a, b)),
+    ast.FloorDiv: _divided(tirx.floordiv),
+    ast.Mod: _divided(tirx.floormod),
 }
+_CHOSEN: dict[str, Callable[[tirx.Expr, tirx.Expr], tirx.Expr]] = {"max": tirx.max, "min": tirx.min}
 _CONVERTED: dict[str, Callable[[tirx.Expr], tirx.Expr]] = {
     "ceil": lambda x: tirx.ceil(x).astype("int64"),
     "floor": lambda x: tirx.floor(x).astype("int64"),

@@ -11,7 +11,7 @@ from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from ...relay.op.kernel import grid, loops
-from ...relay.op.ordering import larger, smaller
+from ...relay.op.ordering import is_nan, larger, smaller
 from .arguments import Converter, Importing, arguments_of, cast_to
 from .relay_operators import context_of
 
@@ -26,9 +26,10 @@ _Function = Callable[..., tirx.Expr]
 def _mapped(importer: Importing, node: fx.Node, *, function: _Function) -> relax.Expr:
     """Return a function of every element of one tensor, or of elements beside each other of two."""
     result = str(node.meta["val"].dtype).removeprefix("torch.")
-    dtype = str(importer.env[node.all_input_nodes[0]].ty.dtype) if result == "bool" else result
+    given = [importer.env[each] for each in arguments_of(node) if each in importer.env]  # without numbers
+    dtype = str(given[0].ty.dtype) if result == "bool" else result
     emit, op = importer.block_builder.emit, relax.op
-    tensors = [cast_to(importer, importer.env[each], dtype) for each in node.all_input_nodes]
+    tensors = [cast_to(importer, each, dtype) for each in given]
     if len(tensors) > 1:
         # An elementwise operator of Relax finds the sizes of both together.
         shape = emit(op.add(*tensors)).ty.shape
@@ -108,17 +109,13 @@ def _running(importer: Importing, node: fx.Node, *, is_better: _Function) -> rel
         with grid(list(x.shape)) as i:
             before = tuple(v - 1 if k == at else v for k, v in enumerate(i))
             new, is_first = x[tuple(i)], i[at] == 0
-            takes = tirx.any(is_first, is_better(new, best[before]), _is_nan(new))
+            takes = tirx.any(is_first, is_better(new, best[before]), is_nan(new))
             T.buffer_store(best, tirx.if_then_else(takes, new, best[before]), i)
             T.buffer_store(place, tirx.if_then_else(takes, i[at].astype("int64"), place[before]), i)
 
     results = [(shape, dtype), (shape, "int64")]
     best, place = loops(context_of(importer), results, body, value, name="running")
     return importer.block_builder.emit(relax.Tuple([best, place]))
-
-
-def _is_nan(value: tirx.Expr) -> tirx.Expr:
-    return tirx.isnan(value) if "float" in str(value.ty.dtype) else tirx.const(0, "bool")
 
 
 def _running_log_sum(importer: Importing, node: fx.Node) -> relax.Expr:

@@ -51,7 +51,8 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     """Return the Relax module of an exported program: its weights are constants, its dynamic dimensions symbols.
 
     Dimensions that the program says are equal are one symbol, and the ranges that it gives them are attributes of
-    ``main``, checked when it runs. A result of one tensor is that, not a tuple.
+    ``main``, checked when it runs, as are the other conditions on sizes that were taken for true. A result of one
+    tensor is that, not a tuple.
 
     Parameters
     ----------
@@ -102,12 +103,14 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
         raise
     except Exception as error:
         raise ModelError(f"{WAY} cannot be imported by TVM: {type(error).__name__}: {error}") from error
-    module = with_conditions(with_plain_inputs(imported), getattr(decomposed, "_guards_code", ()), importer.checks)
+    # Decomposing a program that was loaded from a file drops them.
+    conditions = getattr(program, "_guards_code", ())
+    module = with_conditions(with_plain_inputs(imported), conditions, importer.checks)
     return importer.checks.noted_in(module)
 
 
 def _only_of_complex(node: fx.Node) -> object:
-    raise refused(node, "makes complex numbers, and takes them here")  # all such nodes have rules
+    raise refused(node, "has a rule for complex numbers alone")
 
 
 _BESIDE_OWN: dict[str, Callable[..., object]] = {
@@ -162,11 +165,9 @@ def _is_of_fractions(node: fx.Node) -> bool:
     """Say whether a node computes a fraction of sizes, or a size of fractions."""
     import torch
 
-    of = [node, *node.all_input_nodes]
-    value, *given = [each.meta.get("val") for each in of]
-    return isinstance(value, torch.SymInt | torch.SymFloat) and any(
-        isinstance(v, torch.SymFloat) for v in (value, *given)
-    )
+    values = [each.meta.get("val") for each in (node, *node.all_input_nodes)]
+    is_number = isinstance(values[0], torch.SymInt | torch.SymFloat)
+    return is_number and any(isinstance(value, torch.SymFloat) for value in values)
 
 
 def _size_of_fractions(importer: Importing, node: fx.Node) -> object:

@@ -8,8 +8,6 @@ the axes that are indexed are put first, and those of the result in their order 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
-from operator import mul
 from typing import TYPE_CHECKING, Any, cast
 
 from tvm import relax, te, tirx
@@ -92,7 +90,7 @@ def _read_where(importer: Importing, node: fx.Node, tensor: relax.Expr, mask: re
     emit, op, sizes = importer.block_builder.emit, relax.op, list(tensor.ty.shape)
     count = known_sizes(importer, node)[axis]
     behind = axis + mask.ty.ndim
-    masked = reduce(mul, sizes[axis:behind], tirx.IntImm("int64", 1))
+    masked = dims.as_expr(dims.product(sizes[axis:behind]))
     found = emit(op.nonzero(emit(op.reshape(mask, relax.ShapeExpr([masked])))))
     places = importer.block_builder.match_cast(found, relax.TensorType([1, count], "int64"))
     flat = emit(op.reshape(tensor, relax.ShapeExpr([*sizes[:axis], masked, *sizes[behind:]])))

@@ -162,9 +162,11 @@ def _chosen(importer: Importing, node: fx.Node) -> relax.Expr:
 
 
 def _shifted(importer: Importing, node: fx.Node, *, shift: Callable[..., relax.Expr]) -> relax.Expr:
-    """Return integers of which the bits are shifted."""
-    first, second = (cast_to(importer, importer.env[each], _dtype(node)) for each in node.all_input_nodes)
-    return importer.block_builder.emit(shift(first, second))
+    """Return integers of which the bits are shifted, by as many places as others say, or a number."""
+    data, by = arguments_of(node)
+    dtype = _dtype(node)
+    count = relax.const(by, dtype) if isinstance(by, int) else cast_to(importer, importer.env[by], dtype)
+    return importer.block_builder.emit(shift(cast_to(importer, importer.env[data], dtype), count))
 
 
 def _triangle(importer: Importing, node: fx.Node, *, places: Callable[..., Any]) -> relax.Expr:
@@ -191,8 +193,14 @@ CONVERTERS: dict[str, Converter] = {
     "amax.default": partial(_reduced, reduce=relax.op.max),
     "amin.default": partial(_reduced, reduce=relax.op.min),
     "any.default": partial(_reduced, reduce=relax.op.max, wide="int8"),
-    "bitwise_left_shift.Tensor": partial(_shifted, shift=relax.op.left_shift),
-    "bitwise_right_shift.Tensor": partial(_shifted, shift=relax.op.right_shift),
+    **dict.fromkeys(
+        ("__lshift__.Scalar", "__lshift__.Tensor", "bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar"),
+        partial(_shifted, shift=relax.op.left_shift),
+    ),
+    **dict.fromkeys(
+        ("__rshift__.Scalar", "__rshift__.Tensor", "bitwise_right_shift.Tensor", "bitwise_right_shift.Tensor_Scalar"),
+        partial(_shifted, shift=relax.op.right_shift),
+    ),
     "cat.default": _joined,
     "empty_permuted.default": _unwritten,
     "grid_sampler_2d.default": _sampled,

@@ -32,10 +32,8 @@ def lowered(importer: Importing, name: str, *values: relax.Expr, **attributes: o
     context, made = context_of(importer), entry(name)
     context.current = made
     context.types = [TensorType(context.shape(each), str(each.ty.dtype)) for each in values]
-    attrs = () if made.attrs is None else (made.attrs(**attributes),)
-    if made.lower is None:
-        raise AssertionError(f"{name} is lowered by what it is made of")
-    return made.lower(context, *(attrs or (None,)), *values)
+    assert made.lower is not None and made.attrs is not None
+    return made.lower(context, made.attrs(**attributes), *values)
 
 
 def _places(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -113,15 +111,16 @@ def pooled(importer: Importing, own: Callable[[fx.Node], object], node: fx.Node)
     largest, at = lowered(importer, "nn.contrib_max_pool_with_indices", x, layout=layout, **ways)
 
     def within(at: te.Tensor, sizes: Sequence[tirx.Expr]) -> te.Tensor:
-        pixels = tirx.const(1, "int64")
-        for extent in sizes:
-            pixels = pixels * extent
-        return te.compute(
-            at.shape, lambda *i: tirx.floormod(at(*i), tirx.max(pixels, 1)), name="in_image", tag="injective"
-        )
+        pixels = tirx.max(_count(sizes), 1)
+        return te.compute(at.shape, lambda *i: tirx.floormod(at(*i), pixels), name="in_image", tag="injective")
 
     places = importer.block_builder.emit_te(within, at, list(x.ty.shape)[2:], primfunc_name_hint="in_image")
     return emit(relax.Tuple([largest, places]))
+
+
+def _count(sizes: Sequence[tirx.Expr]) -> tirx.Expr:
+    """Return how many elements there are along axes."""
+    return dims.as_expr(dims.product(sizes))
 
 
 def _each(value: int | Sequence[int], rank: int) -> list[int]:
@@ -137,13 +136,8 @@ def _unpooled(importer: Importing, node: fx.Node) -> relax.Expr:
     x, at = importer.env[data], importer.env[places]
     shape = known_sizes(importer, node)
     rank = 3 if str(node.target).startswith("aten.max_unpool3d") else 2
-    lead, pixels = list(x.ty.shape)[:-rank], tirx.const(1, "int64")
-    for extent in shape[-rank:]:
-        pixels = pixels * extent
-    zeros = emit(op.zeros(relax.ShapeExpr([*lead, pixels]), str(x.ty.dtype)))
-    own = tirx.const(1, "int64")
-    for extent in list(x.ty.shape)[-rank:]:
-        own = own * extent
+    *lead, own = *list(x.ty.shape)[:-rank], _count(list(x.ty.shape)[-rank:])
+    zeros = emit(op.zeros(relax.ShapeExpr([*lead, _count(shape[-rank:])]), str(x.ty.dtype)))
     flat, to = (emit(op.reshape(each, relax.ShapeExpr([*lead, own]))) for each in (x, at))
     made = emit(op.scatter_elements(zeros, to, flat, axis=len(lead)))
     return emit(op.reshape(made, relax.ShapeExpr(shape)))
