@@ -11,11 +11,10 @@ import pytest
 import tvm
 from tvm import te, tirx
 
+from tests.kernels.products import TARGET, built
 from vmkit.schedule import cpu as rules
 from vmkit.schedule.cpu import product
-from vmkit.target import canonical_target
 
-TARGET = canonical_target("native").primary
 SYMBOLS = tuple(tirx.Var(name, "int64") for name in "mnk")
 FORMS = [(a, b) for a in (False, True) for b in (False, True)]
 SIZES = [(33, 45, 19), (1, 37, 5), (7, 100, 64), (64, 70, 33), (5, 4, 1), (70, 3, 33)]
@@ -39,15 +38,6 @@ def kernel(form: tuple[bool, bool], sizes: tuple[Any, ...], term: Term, dtype: s
     return te.create_prim_func([x, y, te.compute((m, n), element)])
 
 
-def built(function: tirx.PrimFunc) -> Any:
-    plain = rules.prepared(function)
-    assert plain is not None
-    decisions = product.RULE.decide(plain, TARGET)
-    assert decisions is not None
-    made = rules.scheduled(plain, product.RULE, TARGET, decisions).with_attr("global_symbol", "main")
-    return tvm.compile(tvm.IRModule({"main": made}), target=TARGET)["main"]
-
-
 def check(run: Any, form: tuple[bool, bool], sizes: tuple[int, int, int], term: Term, dtype: str) -> None:
     m, n, k = sizes
     # Far from 0 and near each other: products less products would lose all digits.
@@ -56,7 +46,7 @@ def check(run: Any, form: tuple[bool, bool], sizes: tuple[int, int, int], term: 
     expected = term(x[:, None].astype("float64") - y[None]).sum(-1)
     stored = (np.ascontiguousarray(v.T) if is_turned else v for v, is_turned in zip((x, y), form, strict=True))
     out = tvm.runtime.tensor(np.full((m, n), np.nan, dtype))
-    run(*map(tvm.runtime.tensor, stored), out)
+    run["main"](*map(tvm.runtime.tensor, stored), out)
     np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5 if dtype == "float32" else 1e-12, err_msg=str(sizes))
 
 

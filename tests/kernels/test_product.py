@@ -11,13 +11,12 @@ import tvm
 from tvm import relax, te, tirx
 
 import vmkit
+from tests.kernels.products import TARGET, built
 from vmkit import relay
 from vmkit.relay import nn
 from vmkit.schedule import cpu as rules
 from vmkit.schedule.cpu import product
-from vmkit.target import canonical_target
 
-TARGET = canonical_target("native").primary
 SYMBOLS = {name: tirx.Var(name, "int64") for name in "bmnk"}
 
 FORMS = [(a, b) for a in (False, True) for b in (False, True)]
@@ -56,15 +55,6 @@ def kernel(form: tuple[bool, bool], sizes: tuple[Any, ...], is_fused: bool, dtyp
     bias, half, zero = te.placeholder((n,), name="bias", dtype=dtype), tirx.const(0.5, dtype), tirx.const(0, dtype)
     done = te.compute((b, m, n), lambda at, i, j: tirx.Max(made[at, i, j] * half + bias[j], zero))
     return te.create_prim_func([x, y, bias, done])
-
-
-def built(function: tirx.PrimFunc) -> Any:
-    plain = rules.prepared(function)
-    assert plain is not None
-    decisions = product.RULE.decide(plain, TARGET)
-    assert decisions is not None
-    made = rules.scheduled(plain, product.RULE, TARGET, decisions).with_attr("global_symbol", "main")
-    return tvm.compile(tvm.IRModule({"main": made}), target=TARGET)
 
 
 def check(
