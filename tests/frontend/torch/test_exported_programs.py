@@ -133,18 +133,26 @@ def test_results_are_those_of_torch_at_every_size(name: str) -> None:
 
 
 def test_equal_dimensions_are_one_and_ranges_are_kept() -> None:
-    module, batch = Of(lambda x, y: x + y), Dim("batch", min=2, max=9)
+    module, batch = Of(lambda x, y: x + y), Dim("batch", min=3, max=9)
     program = exported(module, [torch.rand(3, 4), torch.rand(3, 4)], [{0: batch}, {0: batch}])
     executable = vmkit.compile(program, "llvm")
     (x, y), (out,) = executable.inputs, executable.outputs
     assert x.shape == y.shape == out.shape and isinstance(x.shape[0], str)
     machine = vmkit.VirtualMachine(executable, "cpu")
     agree(module, machine, torch.rand(9, 4), torch.rand(9, 4))
-    for size in (1, 10):
-        with pytest.raises(VMError, match=f"the dimension {x.shape[0]} is not in the range 2 to 9"):
+    for size in (2, 10):
+        with pytest.raises(VMError, match=f"the dimension {x.shape[0]} is not in the range 3 to 9"):
             machine.run(*2 * [np.zeros((size, 4), "float32")])
     with pytest.raises(ValueError, match="already bound"):
         machine.run(np.zeros((3, 4), "float32"), np.zeros((4, 4), "float32"))
+
+
+def test_a_dimension_that_was_assumed_to_be_two_or_more_may_be_fewer() -> None:
+    module = Of(lambda x: x.softmax(1) @ x.mT)
+    program = exported(module, [torch.rand(3, 4)], [{0: Dim.AUTO, 1: Dim.AUTO}])
+    machine = vmkit.VirtualMachine(vmkit.compile(program, "llvm"), "cpu")
+    for shape in ((3, 4), (1, 5), (7, 1), (1, 1), (0, 3)):
+        agree(module, machine, torch.rand(*shape))
 
 
 def test_weights_and_buffers_are_in_the_executable_and_the_program_stays_as_it_is(tmp_path: Path) -> None:

@@ -81,9 +81,16 @@ def _scaled(product: sympy.Expr, symbols: Mapping[str, tirx.Var]) -> tirx.Expr |
     return tirx.floor(size.astype("float64") * tirx.const(number, "float64")).astype("int64")
 
 
+def _power(base: tirx.Expr, exponent: tirx.Expr) -> tirx.Expr | None:
+    """Return a power of a size by a number from 1 on."""
+    count = int(exponent) if isinstance(exponent, tirx.IntImm) else 0
+    return reduce(operator.mul, [base] * count) if 0 < count <= _MOST_FACTORS else None
+
+
+_MOST_FACTORS = 8
 _LARGEST = 1 << 20  # sizes times a number below this stay far from the largest int64
 
-_OPERATIONS: dict[str, Callable[..., tirx.Expr]] = {
+_OPERATIONS: dict[str, Callable[..., tirx.Expr | None]] = {
     "Add": lambda *terms: reduce(operator.add, terms),
     "Mul": lambda *factors: reduce(operator.mul, factors),
     "FloorDiv": tirx.floordiv,
@@ -91,6 +98,8 @@ _OPERATIONS: dict[str, Callable[..., tirx.Expr]] = {
     "CeilDiv": lambda a, b: tirx.floordiv(a + b - 1, b),
     "Mod": tirx.floormod,
     "PythonMod": tirx.floormod,
+    "Pow": lambda base, exponent: _power(base, exponent),
+    "PowByNatural": lambda base, exponent: _power(base, exponent),
     "Max": lambda *values: reduce(tirx.max, values),
     "Min": lambda *values: reduce(tirx.min, values),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -18,32 +18,50 @@ from .relay_operators import context_of
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["FUNCTIONS"]
+__all__ = ["FUNCTIONS", "mapped", "mapped_tensors"]
 
 _Function = Callable[..., tirx.Expr]
 
 
-def _mapped(importer: Importing, node: fx.Node, *, function: _Function) -> relax.Expr:
-    """Return a function of every element of one tensor, or of elements beside each other of two."""
+def mapped(importer: Importing, node: fx.Node, *, function: _Function, wide: str = "") -> relax.Expr:
+    """Return a function of every element of one tensor, or of elements beside each other of two.
+
+    It is computed in `wide`, by default in float32 where the elements are no float64.
+    """
     result = str(node.meta["val"].dtype).removeprefix("torch.")
     given = [importer.env[each] for each in arguments_of(node) if each in importer.env]  # without numbers
     dtype = str(given[0].ty.dtype) if result == "bool" else result
+    name = str(node.target).split(".")[1]
+    return mapped_tensors(importer, given, dtype, function, name=name, wide=wide, is_predicate=result == "bool")
+
+
+def mapped_tensors(
+    importer: Importing,
+    given: Sequence[relax.Expr],
+    dtype: str,
+    function: _Function,
+    *,
+    name: str,
+    wide: str = "",
+    is_predicate: bool = False,
+) -> relax.Expr:
+    """Return a function of the elements beside each other of tensors, which are broadcast, in a data type."""
     emit, op = importer.block_builder.emit, relax.op
     tensors = [cast_to(importer, each, dtype) for each in given]
     if len(tensors) > 1:
         # An elementwise operator of Relax finds the sizes of both together.
         shape = emit(op.add(*tensors)).ty.shape
         tensors = [emit(op.broadcast_to(each, shape)) for each in tensors]
-    wide = "float64" if dtype == "float64" else "float32"
+    computed = wide or ("float64" if dtype == "float64" else "float32")
 
     def kernel(*given: te.Tensor) -> te.Tensor:
         def element(*at: tirx.Expr) -> tirx.Expr:
-            value = function(*(x(*at).astype(wide) for x in given))
-            return value if result == "bool" else value.astype(dtype)
+            value = function(*(x(*at).astype(computed) for x in given))
+            return value if is_predicate else value.astype(dtype)
 
         return te.compute(given[0].shape, element, name="function", tag="injective")
 
-    return importer.block_builder.emit_te(kernel, *tensors, primfunc_name_hint=str(node.target).split(".")[1])
+    return importer.block_builder.emit_te(kernel, *tensors, primfunc_name_hint=name)
 
 
 def _hypotenuse(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
@@ -95,7 +113,7 @@ def _exponential_unit(importer: Importing, node: fx.Node) -> relax.Expr:
         one, most, factor, steep = (tirx.const(float(v), x.ty.dtype) for v in (1, bound, scale, steepness))
         return tirx.Select(x > 0, factor * x, factor * most * (tirx.exp(tirx.min(x, 0 * one) * steep) - one))
 
-    return _mapped(importer, node, function=function)
+    return mapped(importer, node, function=function)
 
 
 def _running(importer: Importing, node: fx.Node, *, is_better: _Function) -> relax.Expr:
@@ -146,19 +164,19 @@ def _at_rank(importer: Importing, node: fx.Node) -> relax.Expr:
 
 
 FUNCTIONS: dict[str, Converter] = {
-    "copysign.Tensor": partial(_mapped, function=lambda a, b: tirx.Select(_has_sign(b), -tirx.abs(a), tirx.abs(a))),
+    "copysign.Tensor": partial(mapped, function=lambda a, b: tirx.Select(_has_sign(b), -tirx.abs(a), tirx.abs(a))),
     "cummax.default": partial(_running, is_better=lambda new, best: new >= best),
     "cummin.default": partial(_running, is_better=lambda new, best: new <= best),
     "elu.default": _exponential_unit,
-    "erfc.default": partial(_mapped, function=_complement),
-    "exp2.default": partial(_mapped, function=lambda x: tirx.exp2(x)),
-    "fmax.default": partial(_mapped, function=partial(_number_of, choose=tirx.max)),
-    "fmin.default": partial(_mapped, function=partial(_number_of, choose=tirx.min)),
-    "hypot.default": partial(_mapped, function=_hypotenuse),
+    "erfc.default": partial(mapped, function=_complement),
+    "exp2.default": partial(mapped, function=lambda x: tirx.exp2(x)),
+    "fmax.default": partial(mapped, function=partial(_number_of, choose=tirx.max)),
+    "fmin.default": partial(mapped, function=partial(_number_of, choose=tirx.min)),
+    "hypot.default": partial(mapped, function=_hypotenuse),
     "kthvalue.default": _at_rank,
-    "logaddexp.default": partial(_mapped, function=_log_sum),
-    "ldexp.Tensor": partial(_mapped, function=lambda a, b: a * tirx.exp2(b)),
+    "logaddexp.default": partial(mapped, function=_log_sum),
+    "ldexp.Tensor": partial(mapped, function=lambda a, b: a * tirx.exp2(b)),
     "logcumsumexp.default": _running_log_sum,
-    "signbit.default": partial(_mapped, function=_has_sign),
+    "signbit.default": partial(mapped, function=_has_sign),
 }
 """The converters, by the names of PyTorch's operators."""

@@ -24,6 +24,7 @@ from .arguments import WAY, Importing, Symbols, refused
 from .arithmetic import arithmetic
 from .complex_numbers import COMPLEX, Complex, complex_result, is_complex, takes_complex
 from .conditions import with_conditions
+from .effects import without_tokens
 from .formulas import formula_of, sizes_of
 from .indices import read_at
 from .operators import CONVERTERS
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from torch import fx
 
 __all__ = ["from_exported_program", "from_pt2"]
+
+_ASSUMED = 2  # elements along a dynamic dimension, at least
 
 
 def from_pt2(path: Path) -> tvm.IRModule:
@@ -75,7 +78,9 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
 
         def create_input_vars(self, exported_program: torch.export.ExportedProgram) -> tuple[Any, dict[str, Any], Any]:
             weights, inputs, ranges = super().create_input_vars(exported_program)
-            return weights, {name: _as_specialized(var) for name, var in inputs.items()}, ranges
+            # PyTorch assumes 2 or more of each size where it exports, and lets a program run at 0 and 1 all the same.
+            allowed = {name: (0 if lower <= _ASSUMED else lower, upper) for name, (lower, upper) in ranges.items()}
+            return weights, {name: _as_specialized(var) for name, var in inputs.items()}, allowed
 
         def create_convert_map(self) -> dict[str, Callable[[Any], Any]]:
             own = super().create_convert_map()
@@ -94,6 +99,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             f"{WAY}: PyTorch cannot decompose its operators ({type(error).__name__}: {error}); if it was loaded from "
             "a file, hand in what torch.export.export returned, or save what run_decompositions() of that returns"
         ) from error
+    without_tokens(decomposed)
     _require_real(decomposed)
     importer = Importer()
     _require_known(decomposed, importer.convert_map)

@@ -11,13 +11,16 @@ from tvm import relax, te, tirx
 
 from ...relay.ir import dims
 from .arguments import Converter, Importing, arguments_of, cast_to, refused
+from .effects import EFFECTS
 from .formulas import known_sizes
 from .functions import FUNCTIONS
 from .indices import written_at
+from .linear_algebra import LINEAR_ALGEBRA
 from .padding import PADDING
 from .parts import PARTS
 from .relay_operators import OF_RELAY
 from .resizing import RESIZING
+from .special_functions import SPECIAL_FUNCTIONS
 from .statistics import STATISTICS
 
 if TYPE_CHECKING:
@@ -183,11 +186,14 @@ def _unwritten(importer: Importing, node: fx.Node) -> relax.Expr:
 _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 CONVERTERS: dict[str, Converter] = {
+    **EFFECTS,
     **FUNCTIONS,
+    **LINEAR_ALGEBRA,
     **OF_RELAY,
     **PADDING,
     **PARTS,
     **RESIZING,
+    **SPECIAL_FUNCTIONS,
     **STATISTICS,
     "_cdist_forward.default": _distances,
     "amax.default": partial(_reduced, reduce=relax.op.max),
