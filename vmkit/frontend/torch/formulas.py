@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import torch
     from torch import fx
 
-__all__ = ["formula_of", "known_sizes", "sizes_of"]
+__all__ = ["expression_of", "formula_of", "known_sizes", "number_of", "sizes_of"]
 
 
 def sizes_of(importer: Importing, shape: Sequence[int | torch.SymInt]) -> list[tirx.Expr | None]:
@@ -43,14 +43,25 @@ def formula_of(importer: Importing, node: fx.Node, value: int | fx.Node) -> tirx
     return found
 
 
+def number_of(importer: Importing, node: fx.Node, value: torch.SymInt | torch.SymFloat) -> tirx.Expr:
+    """Return a number that is computed of sizes; of a fraction that is a whole number, the whole one."""
+    formula = value.node.expr
+    while type(formula).__name__ == "ToFloat":
+        formula = formula.args[0]
+    found = expression_of(formula, importer.symbols.of(importer.env))
+    if found is None:
+        raise refused(node, f"takes the number {value}, which is no formula of the inputs' sizes")
+    return found
+
+
 def _dim(size: int | torch.SymInt, symbols: Mapping[str, tirx.Var]) -> tirx.Expr | None:
     """Return a size of PyTorch's, an int or a formula, over Relax's symbols; None where it is of none of these."""
     if isinstance(size, int):
         return tirx.IntImm("int64", size)
-    return _formula(size.node.expr, symbols)
+    return expression_of(size.node.expr, symbols)
 
 
-def _formula(formula: sympy.Expr, symbols: Mapping[str, tirx.Var]) -> tirx.Expr | None:
+def expression_of(formula: sympy.Expr, symbols: Mapping[str, tirx.Var]) -> tirx.Expr | None:
     """Return a formula of sympy over symbols; a size that only data tells is a new one."""
     if formula.is_Integer:
         return tirx.IntImm("int64", int(formula))
@@ -58,7 +69,7 @@ def _formula(formula: sympy.Expr, symbols: Mapping[str, tirx.Var]) -> tirx.Expr 
         return symbols.get(str(formula), tirx.Var(str(formula), "int64") if str(formula).startswith("u") else None)
     if type(formula).__name__ == "TruncToInt":
         return _scaled(formula.args[0], symbols)
-    args = [_formula(a, symbols) for a in formula.args]
+    args = [expression_of(a, symbols) for a in formula.args]
     make = _OPERATIONS.get(type(formula).__name__)
     if make is None or any(a is None for a in args):
         return None
@@ -71,7 +82,7 @@ def _scaled(product: sympy.Expr, symbols: Mapping[str, tirx.Var]) -> tirx.Expr |
     sizes = [a.args[0] for a in product.args if type(a).__name__ == "ToFloat"]
     if not product.is_Mul or len(numbers) != 1 or len(sizes) != 1 or len(product.args) != 2:
         return None
-    size, number = _formula(sizes[0], symbols), numbers[0]
+    size, number = expression_of(sizes[0], symbols), numbers[0]
     exact = Fraction(number)
     if size is None or not 0 < number < _LARGEST:
         return None

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 import tvm
 from tvm import relax, tirx
-from tvm.sym import Analyzer, ConstIntBound
 
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
 from ...relay.lower.checks import RuntimeChecks
 from ...schedule.expressions import uses
 from ..packages import needed
+from .alike import are_equal, with_alike_sizes
 from .arguments import WAY, Importing, Symbols, refused
 from .arithmetic import arithmetic
 from .complex_numbers import COMPLEX, Complex, complex_result, is_complex, takes_complex
@@ -28,6 +28,9 @@ from .effects import without_tokens
 from .formulas import formula_of, sizes_of
 from .indices import read_at
 from .operators import CONVERTERS
+from .padding import padded_with
+from .parts import split
+from .read_numbers import READ_NUMBERS
 from .relay_operators import adaptive_averaged, averaged, pooled
 from .sizes import with_plain_inputs
 
@@ -124,9 +127,12 @@ _BESIDE_OWN: dict[str, Callable[..., object]] = {
     "_adaptive_avg_pool3d.default": adaptive_averaged,
     "avg_pool2d.default": averaged,
     "avg_pool3d.default": averaged,
+    "constant_pad_nd.default": padded_with,
     "index.Tensor": read_at,
     "max_pool2d_with_indices.default": pooled,
     "max_pool3d_with_indices.default": pooled,
+    "split_with_sizes.default": split,
+    **READ_NUMBERS,
 }
 """The converters that leave some nodes to TVM's."""
 
@@ -204,7 +210,8 @@ def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Calla
         if _is_of_fractions(node):
             return _size_of_fractions(importer, node)
         try:
-            result = complex_result(importer, convert, node) if takes_complex(node) else convert(node)
+            with with_alike_sizes(importer, node):
+                result = complex_result(importer, convert, node) if takes_complex(node) else convert(node)
             if isinstance(result, Complex):
                 sized = (_sized(importer, part, node.meta["val"]) for part in (result.real, result.imaginary))
                 return Complex(*(cast("relax.Expr", part) for part in sized))
@@ -243,7 +250,7 @@ def _sized(importer: Importing, result: object, value: object) -> object:
     sizes = sizes_of(importer, value.shape)
     shape = [d for d in sizes if d is not None]
     own = result.ty.shape
-    if len(shape) < len(sizes) or (own is not None and _are_equal(list(own), shape)):
+    if len(shape) < len(sizes) or (own is not None and are_equal(list(own), shape)):
         return result
     if own is not None and len(own) == len(shape):
         shape = [_as_check(d, size) for d, size in zip(shape, own, strict=True)]
@@ -258,11 +265,3 @@ def _as_check(size: tirx.Expr, own: tirx.Expr) -> tirx.Expr:
     if not isinstance(size, tvm.ir.Var) or own.same_as(size) or not uses(own, size):
         return size
     return tirx.Max(size, tirx.IntImm(str(size.ty.dtype), 0))
-
-
-def _are_equal(own: list[Any], shape: list[Any]) -> bool:
-    analyzer = Analyzer()
-    for size in {*shape}:
-        if isinstance(size, tvm.ir.Var):
-            analyzer.update(size, ConstIntBound(0, ConstIntBound.POS_INF))
-    return len(own) == len(shape) and all(analyzer.can_prove_equal(a, b) for a, b in zip(own, shape, strict=True))

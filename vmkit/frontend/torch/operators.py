@@ -11,8 +11,9 @@ from tvm import relax, te, tirx
 
 from ...relay.ir import dims
 from .arguments import Converter, Importing, arguments_of, cast_to, refused
+from .counting import COUNTING
 from .effects import EFFECTS
-from .formulas import known_sizes
+from .formulas import known_sizes, number_of
 from .functions import FUNCTIONS
 from .indices import written_at
 from .linear_algebra import LINEAR_ALGEBRA
@@ -183,9 +184,23 @@ def _unwritten(importer: Importing, node: fx.Node) -> relax.Expr:
     return importer.block_builder.emit(relax.op.zeros(relax.ShapeExpr(known_sizes(importer, node)), _dtype(node)))
 
 
+def _number(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return a number as a tensor of no axes; one that is computed of sizes by its formula."""
+    value, dtype = arguments_of(node)[0], _dtype(node)
+    if isinstance(value, bool | int | float):
+        return relax.const(value, dtype)
+    formula = number_of(importer, node, value.meta["val"])
+
+    def kernel(number: tirx.Expr) -> te.Tensor:
+        return te.compute([], lambda: number.astype(dtype), name="number", tag="injective")
+
+    return importer.block_builder.emit_te(kernel, formula, primfunc_name_hint="number")
+
+
 _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 CONVERTERS: dict[str, Converter] = {
+    **COUNTING,
     **EFFECTS,
     **FUNCTIONS,
     **LINEAR_ALGEBRA,
@@ -216,6 +231,7 @@ CONVERTERS: dict[str, Converter] = {
     "min.dim": _least,
     "nonzero.default": _where_not_zero,
     "prod.dim_int": partial(_reduced, reduce=relax.op.prod),
+    "scalar_tensor.default": _number,
     "scatter_add.default": _scattered,
     "scatter_reduce.two": _scattered,
     "tril_indices.default": partial(_triangle, places=np.tril_indices),

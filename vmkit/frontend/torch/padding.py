@@ -1,4 +1,4 @@
-"""Padding of tensors of PyTorch with what is in them: by reflection at the edges, by the edges, or around."""
+"""Padding of tensors of PyTorch: by reflection at the edges, by the edges, around, or with a number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .formulas import formula_of
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["PADDING"]
+__all__ = ["PADDING", "padded_with"]
 
 _Place = Callable[[tirx.Expr, tirx.Expr], tirx.Expr]
 
@@ -60,6 +60,32 @@ def _padded(importer: Importing, node: fx.Node, *, place: _Place) -> relax.Expr:
     return importer.block_builder.emit_te(
         kernel, tensor, [before[a] for a in axes], [behind[a] for a in axes], primfunc_name_hint="pad"
     )
+
+
+def padded_with(importer: Importing, own: Callable[[fx.Node], object], node: fx.Node) -> object:
+    """Return a tensor with a number around it, at widths of which one below 0 takes elements away."""
+    data, given, value = arguments_of(node)
+    if all(isinstance(each, int) and each >= 0 for each in given) and str(node.meta["val"].dtype) == "torch.float32":
+        return own(node)
+    pads = [formula_of(importer, node, each) for each in given]
+    tensor = importer.env[data]
+    first = tensor.ty.ndim - len(pads) // 2
+    # The pads of the last axis come first.
+    before, behind = pads[::2][::-1], pads[1::2][::-1]
+
+    def kernel(x: te.Tensor, before: Sequence[tirx.Expr], behind: Sequence[tirx.Expr]) -> te.Tensor:
+        shape = [
+            d if axis < first else d + before[axis - first] + behind[axis - first] for axis, d in enumerate(x.shape)
+        ]
+
+        def element(*index: tirx.Expr) -> tirx.Expr:
+            at = [i if axis < first else i - before[axis - first] for axis, i in enumerate(index)]
+            is_in = [tirx.all(at[axis] >= 0, at[axis] < x.shape[axis]) for axis in range(first, x.ndim)]
+            return tirx.if_then_else(tirx.all(*is_in), x(*at), tirx.const(value, x.dtype)) if is_in else x(*at)
+
+        return te.compute(shape, element, name="pad", tag="injective")
+
+    return importer.block_builder.emit_te(kernel, tensor, before, behind, primfunc_name_hint="pad")
 
 
 PADDING: dict[str, Converter] = {

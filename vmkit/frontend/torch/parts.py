@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
 from ...relax.guards import ASKED
+from ...relay.op.kernel import inside
 from .arguments import Converter, Importing, arguments_of
 from .formulas import formula_of, known_sizes
 
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["PARTS"]
+__all__ = ["PARTS", "split"]
 
 
 def _place(importer: Importing, node: fx.Node, index: int | fx.Node, size: tirx.Expr) -> tirx.Expr:
@@ -95,6 +96,30 @@ def _windows(importer: Importing, node: fx.Node) -> relax.Expr:
         return te.compute(shape, element, name="unfold", tag="injective")
 
     return importer.block_builder.emit_te(kernel, tensor, count, primfunc_name_hint="unfold")
+
+
+def split(importer: Importing, own: Callable[[fx.Node], object], node: fx.Node) -> object:
+    """Return the parts of a tensor along an axis, of so many places each; the numbers may be read when it runs."""
+    data, sizes, axis = arguments_of(node)
+    if all(isinstance(size, int) for size in sizes):
+        return own(node)
+    tensor, parts = importer.env[data], list[relax.Expr]()
+    axis %= tensor.ty.ndim
+    begin: tirx.Expr = tirx.const(0, "int64")
+
+    def kernel(x: te.Tensor, begin: tirx.Expr, size: tirx.Expr) -> te.Tensor:
+        shape = [*x.shape[:axis], size, *x.shape[axis + 1 :]]
+
+        def element(*at: tirx.Expr) -> tirx.Expr:
+            return x(*at[:axis], inside(begin + at[axis], x.shape[axis]), *at[axis + 1 :])
+
+        return te.compute(shape, element, name="split", tag="injective")
+
+    for each in sizes:
+        size = formula_of(importer, node, each)
+        parts.append(importer.block_builder.emit_te(kernel, tensor, begin, size, primfunc_name_hint="split"))
+        begin = begin + size
+    return importer.block_builder.emit(relax.Tuple(parts))
 
 
 def _repeated(importer: Importing, node: fx.Node) -> relax.Expr:
