@@ -1,11 +1,12 @@
 """Complex numbers within a program: a tensor of them is two, of the real parts and of the imaginary ones.
 
-No executable takes or gives complex numbers; what a program computes between, such as a spectrum or a rotation, it may.
+No executable takes or gives complex numbers: an input or a result of them is one of floats, with the real part and the
+imaginary one beside each other on a last axis of two, as ``torch.view_as_real`` has them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,12 +17,14 @@ from ..._dataclasses import dataclass
 from ...relay.ir import dims
 from .arguments import Importing, arguments_of, cast_to, refused
 from .formulas import known_sizes
+from .functions import hypotenuse, mapped_tensors
 from .relay_operators import lowered
 
 if TYPE_CHECKING:
+    import torch
     from torch import fx
 
-__all__ = ["COMPLEX", "Complex", "complex_result", "is_complex", "takes_complex"]
+__all__ = ["COMPLEX", "Complex", "as_real", "complex_result", "is_complex", "takes_complex", "with_real_ends"]
 
 _PARTS = ("real", "imaginary")
 _OfNode = Callable[["fx.Node"], object]
@@ -65,22 +68,57 @@ def complex_result(importer: Importing, convert: _OfNode, node: fx.Node) -> obje
     return Complex(*parts)
 
 
+def as_real(value: torch.Tensor) -> torch.Tensor:
+    """Return a tensor as it is, or one of complex numbers with their parts on a last axis."""
+    import torch
+
+    return torch.view_as_real(value.resolve_conj()) if is_complex(value) else value
+
+
+def with_real_ends(program: torch.export.ExportedProgram) -> set[str]:
+    """Let a program take, hold and give complex numbers by their parts; return the names of what it takes so."""
+    import torch
+
+    graph, taken = program.graph_module.graph, set[str]()
+    for node in list(graph.find_nodes(op="placeholder")):
+        if is_complex(node.meta.get("val")):
+            taken.add(node.name)
+            with graph.inserting_after(node):
+                made = graph.call_function(torch.ops.aten.view_as_complex.default, (node,))
+            made.meta["val"] = node.meta["val"]
+            node.replace_all_uses_with(made, delete_user_cb=lambda user, made=made: user is not made)
+            real = as_real(node.meta["val"])
+            node.meta = {**node.meta, "val": real, "tensor_meta": real}
+    output = graph.output_node()
+    results = list(cast("Any", output.args[0]))
+    for at, node in enumerate(results):
+        if is_complex(getattr(node, "meta", {}).get("val")):
+            with graph.inserting_before(output):
+                results[at] = graph.call_function(torch.ops.aten.view_as_real.default, (node,))
+            results[at].meta["val"] = as_real(node.meta["val"])
+    output.args = (tuple(results),)
+    return taken
+
+
 def _part(value: object, part: str) -> object:
     """Return a part of a value; what is no complex number, such as a position, stays as it is."""
     return getattr(value, part) if isinstance(value, Complex) else value
 
 
-def _operands(importer: Importing, node: fx.Node) -> list[Complex]:
-    """Return a node's first two arguments as complex numbers, real ones and numbers among them."""
+def _operands(importer: Importing, node: fx.Node, given: Sequence[object] | None = None) -> list[Complex]:
+    """Return arguments of a node, the first two by default, as complex numbers, real ones and numbers among them."""
     kind = "float64" if "128" in str(node.meta["val"].dtype) else "float32"
-    zero, found = relax.const(0, kind), list[Complex]()
-    for value in node.args[:2]:
+    found = list[Complex]()
+    for value in node.args[:2] if given is None else given:
         if isinstance(value, complex | float | int):
             number = complex(value)
             found.append(Complex(relax.const(number.real, kind), relax.const(number.imag, kind)))
             continue
-        given = importer.env[cast("fx.Node", value)]
-        found.append(given if isinstance(given, Complex) else Complex(cast_to(importer, given, kind), zero))
+        own = importer.env[cast("fx.Node", value)]
+        if not isinstance(own, Complex):
+            real = cast_to(importer, own, kind)
+            own = Complex(real, importer.block_builder.emit(relax.op.zeros_like(real)))
+        found.append(own)
     return found
 
 
@@ -146,9 +184,47 @@ def _conjugate(importer: Importing, node: fx.Node) -> Complex:
 
 
 def _size(importer: Importing, node: fx.Node) -> relax.Expr:
+    value = importer.env[node.all_input_nodes[0]]
+    parts, dtype = [value.real, value.imaginary], str(value.real.ty.dtype)
+    return mapped_tensors(importer, parts, dtype, hypotenuse, name="complex_size")
+
+
+def _exponential(importer: Importing, node: fx.Node) -> Complex:
     value, emit, op = importer.env[node.all_input_nodes[0]], importer.block_builder.emit, relax.op
-    squares = [emit(op.multiply(part, part)) for part in (value.real, value.imaginary)]
-    return emit(op.sqrt(emit(op.add(*squares))))
+    size = emit(op.exp(value.real))
+    parts = (emit(turn(value.imaginary)) for turn in (op.cos, op.sin))
+    return Complex(*(emit(op.multiply(size, part)) for part in parts))
+
+
+def _logarithm(importer: Importing, node: fx.Node) -> Complex:
+    value = importer.env[node.all_input_nodes[0]]
+    angle = importer.block_builder.emit(relax.op.atan2(value.imaginary, value.real))
+    return Complex(importer.block_builder.emit(relax.op.log(_size(importer, node))), angle)
+
+
+def _matrix_product(importer: Importing, node: fx.Node) -> Complex:
+    a, b = _operands(importer, node)
+    emit, op = importer.block_builder.emit, relax.op
+
+    def product(x: relax.Expr, y: relax.Expr) -> relax.Expr:
+        return emit(op.matmul(x, y))
+
+    real = emit(op.subtract(product(a.real, b.real), product(a.imaginary, b.imaginary)))
+    return Complex(real, emit(op.add(product(a.real, b.imaginary), product(a.imaginary, b.real))))
+
+
+def _chosen(importer: Importing, node: fx.Node) -> Complex:
+    """Return one of two where a mask is true, and the other elsewhere, part by part."""
+    mask = importer.env[cast("fx.Node", node.args[0])]
+    a, b = _operands(importer, node, node.args[1:])
+    emit = importer.block_builder.emit
+    return Complex(*(emit(relax.op.where(mask, getattr(a, part), getattr(b, part))) for part in _PARTS))
+
+
+def _alone(importer: Importing, node: fx.Node) -> Complex:
+    """Return a number as a tensor of no axes."""
+    (number,) = _operands(importer, node, node.args[:1])
+    return number
 
 
 def _angle(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -241,18 +317,24 @@ COMPLEX: dict[str, Callable[[Importing, fx.Node], object]] = {
     "abs.default": _size,
     "add.Tensor": partial(_combined, combine=relax.op.add),
     "angle.default": _angle,
+    "bmm.default": _matrix_product,
     "cat.default": _side_by_side,
     "complex.default": _of_parts,
     "conj_physical.default": _conjugate,
     "div.Tensor": _quotient,
+    "exp.default": _exponential,
+    "log.default": _logarithm,
+    "mm.default": _matrix_product,
     "mean.dim": partial(_reduced, reduce=relax.op.mean),
     "mul.Scalar": _product,
     "mul.Tensor": _product,
     "polar.default": _of_angle,
+    "scalar_tensor.default": _alone,
     "sub.Tensor": partial(_combined, combine=relax.op.subtract),
     "sum.dim_IntList": partial(_reduced, reduce=relax.op.sum),
     "view_as_complex.default": _taken_apart,
     "view_as_real.default": _put_together,
+    "where.self": _chosen,
 }
 """How complex numbers are made, combined and taken apart, by the names of PyTorch's operators."""
 _BY_PARTS = {

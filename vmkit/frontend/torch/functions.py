@@ -18,7 +18,7 @@ from .relay_operators import context_of
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["FUNCTIONS", "mapped", "mapped_tensors"]
+__all__ = ["FUNCTIONS", "hypotenuse", "mapped", "mapped_tensors"]
 
 _Function = Callable[..., tirx.Expr]
 
@@ -64,7 +64,7 @@ def mapped_tensors(
     return importer.block_builder.emit_te(kernel, *tensors, primfunc_name_hint=name)
 
 
-def _hypotenuse(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
+def hypotenuse(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     """Return the square root of the sum of squares, which itself may be larger than any number."""
     a, b = tirx.abs(a), tirx.abs(b)
     most, least = larger(a, b), smaller(a, b)
@@ -172,7 +172,7 @@ FUNCTIONS: dict[str, Converter] = {
     "exp2.default": partial(mapped, function=lambda x: tirx.exp2(x)),
     "fmax.default": partial(mapped, function=partial(_number_of, choose=tirx.max)),
     "fmin.default": partial(mapped, function=partial(_number_of, choose=tirx.min)),
-    "hypot.default": partial(mapped, function=_hypotenuse),
+    "hypot.default": partial(mapped, function=hypotenuse),
     "kthvalue.default": _at_rank,
     "logaddexp.default": partial(mapped, function=_log_sum),
     "ldexp.Tensor": partial(mapped, function=lambda a, b: a * tirx.exp2(b)),

@@ -22,7 +22,7 @@ from ..packages import needed
 from .alike import are_equal, with_alike_sizes
 from .arguments import WAY, Importing, Symbols, refused
 from .arithmetic import arithmetic
-from .complex_numbers import COMPLEX, Complex, complex_result, is_complex, takes_complex
+from .complex_numbers import COMPLEX, Complex, as_real, complex_result, takes_complex, with_real_ends
 from .conditions import with_conditions
 from .effects import without_tokens
 from .formulas import formula_of, sizes_of
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["from_exported_program", "from_pt2"]
 
+_PARTS_OF = {"torch.complex64": "float32", "torch.complex128": "float64"}
 _ASSUMED = 2  # elements along a dynamic dimension, at least
 
 
@@ -81,9 +82,22 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
 
         def create_input_vars(self, exported_program: torch.export.ExportedProgram) -> tuple[Any, dict[str, Any], Any]:
             weights, inputs, ranges = super().create_input_vars(exported_program)
+            for name, var in weights.items():
+                if name in complex_ends:
+                    weights[name] = relax.Var(name, relax.TensorType([*var.ty.shape, 2], var.ty.dtype))
             # PyTorch assumes 2 or more of each size where it exports, and lets a program run at 0 and 1 all the same.
             allowed = {name: (0 if lower <= _ASSUMED else lower, upper) for name, (lower, upper) in ranges.items()}
             return weights, {name: _as_specialized(var) for name, var in inputs.items()}, allowed
+
+        @staticmethod
+        def _convert_data_type(input_type: Any, env: dict[Any, Any] | None = None) -> str:
+            is_name = not str(input_type).startswith("torch.complex")
+            real = input_type if is_name else _PARTS_OF[str(input_type)]
+            return cast("str", ExportedProgramImporter._convert_data_type(real, env))
+
+        @staticmethod
+        def _convert_pytorch_tensor_to_tvm(tensor_value: torch.Tensor) -> Any:
+            return ExportedProgramImporter._convert_pytorch_tensor_to_tvm(as_real(tensor_value))
 
         def create_convert_map(self) -> dict[str, Callable[[Any], Any]]:
             own = super().create_convert_map()
@@ -103,7 +117,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             "a file, hand in what torch.export.export returned, or save what run_decompositions() of that returns"
         ) from error
     without_tokens(decomposed)
-    _require_real(decomposed)
+    complex_ends = with_real_ends(decomposed)
     importer = Importer()
     _require_known(decomposed, importer.convert_map)
     try:
@@ -152,19 +166,6 @@ def _decompositions() -> dict[Any, Callable[..., Any]]:
 
     table = default_decompositions()
     return {known: rule for known, rule in table.items() if known.__name__ not in CONVERTERS}
-
-
-def _require_real(program: torch.export.ExportedProgram) -> None:
-    """Refuse complex numbers where a program takes values, holds weights or gives results."""
-    for node in program.graph.nodes:
-        ends = [node] if node.op == "placeholder" else node.all_input_nodes if node.op == "output" else []
-        for each in ends:
-            if is_complex(each.meta.get("val")):
-                what = "is an input or a weight" if node.op == "placeholder" else "is a result"
-                raise UnsupportedOperatorError(
-                    f"{WAY}: {each.name!r} {what} of complex numbers, which no executable has; use torch.view_as_real",
-                    [each.name],
-                )
 
 
 def _nodes(program: torch.export.ExportedProgram) -> Iterator[Any]:

@@ -12,6 +12,7 @@ from tvm import relax, te, tirx
 from ...relay.ir import dims
 from .arguments import Converter, Importing, arguments_of, cast_to, refused
 from .counting import COUNTING
+from .distances import DISTANCES
 from .effects import EFFECTS
 from .formulas import known_sizes, number_of
 from .functions import FUNCTIONS
@@ -19,6 +20,7 @@ from .indices import written_at
 from .linear_algebra import LINEAR_ALGEBRA
 from .padding import PADDING
 from .parts import PARTS
+from .random_numbers import RANDOM_NUMBERS
 from .relay_operators import OF_RELAY
 from .resizing import RESIZING
 from .special_functions import SPECIAL_FUNCTIONS
@@ -130,27 +132,6 @@ def _sampled(importer: Importing, node: fx.Node) -> relax.Expr:
     return importer.block_builder.emit(made)
 
 
-def _distances(importer: Importing, node: fx.Node) -> relax.Expr:
-    """Return the distances of all rows of one tensor from all rows of another."""
-    first, second, order, _ = arguments_of(node)
-    order = float(order)
-    if order not in (1.0, 2.0):
-        raise refused(node, f"computes distances of order {order}; there are those of order 1 and 2")
-
-    def kernel(a: te.Tensor, b: te.Tensor) -> te.Tensor:
-        lead, width = a.ndim - 2, te.reduce_axis((0, a.shape[-1]), "k")
-
-        def total(*at: tirx.Expr) -> tirx.Expr:
-            apart = a(*at[:lead], at[-2], width) - b(*at[:lead], at[-1], width)
-            return te.sum(apart * apart if order == 2 else tirx.abs(apart), axis=width)
-
-        return te.compute([*a.shape[:-1], b.shape[-2]], total, name="row_distances")
-
-    emit, operands = importer.block_builder.emit, [importer.env[each] for each in (first, second)]
-    sums = importer.block_builder.emit_te(kernel, *operands, primfunc_name_hint="cdist")
-    return emit(relax.op.sqrt(sums)) if order == 2 else sums
-
-
 def _reshaped(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return a tensor in the shape that PyTorch says."""
     shape = relax.ShapeExpr(known_sizes(importer, node))
@@ -201,16 +182,17 @@ _REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 CONVERTERS: dict[str, Converter] = {
     **COUNTING,
+    **DISTANCES,
     **EFFECTS,
     **FUNCTIONS,
     **LINEAR_ALGEBRA,
     **OF_RELAY,
     **PADDING,
     **PARTS,
+    **RANDOM_NUMBERS,
     **RESIZING,
     **SPECIAL_FUNCTIONS,
     **STATISTICS,
-    "_cdist_forward.default": _distances,
     "amax.default": partial(_reduced, reduce=relax.op.max),
     "amin.default": partial(_reduced, reduce=relax.op.min),
     "any.default": partial(_reduced, reduce=relax.op.max, wide="int8"),
@@ -223,7 +205,7 @@ CONVERTERS: dict[str, Converter] = {
         partial(_shifted, shift=relax.op.right_shift),
     ),
     "cat.default": _joined,
-    "empty_permuted.default": _unwritten,
+    **dict.fromkeys(("empty.default", "empty.memory_format", "empty_permuted.default"), _unwritten),
     "grid_sampler_2d.default": _sampled,
     "index_put.default": written_at,
     "index_put_.default": written_at,

@@ -32,8 +32,8 @@ def lowered(importer: Importing, name: str, *values: relax.Expr, **attributes: o
     context, made = context_of(importer), entry(name)
     context.current = made
     context.types = [TensorType(context.shape(each), str(each.ty.dtype)) for each in values]
-    assert made.lower is not None and made.attrs is not None
-    return made.lower(context, made.attrs(**attributes), *values)
+    assert made.lower is not None
+    return made.lower(context, made.attrs(**attributes) if made.attrs is not None else None, *values)
 
 
 def _places(importer: Importing, node: fx.Node) -> relax.Expr:
