@@ -75,11 +75,12 @@ def _cast(importer: Importing, node: fx.Node, sizes: list[tirx.Expr | None], axi
     wanted = list[tirx.Expr]()
     for at, size in enumerate(own):
         other = sizes[first + at]
-        is_free = at == axis or isinstance(size, tirx.IntImm) or other is None
-        if is_free or not all(v.name in known for v in variables_in(other) if isinstance(v, tvm.ir.Var)):
+        if at == axis or isinstance(size, tirx.IntImm) or other is None or are_equal([size], [other]):
             wanted.append(size)
-        else:
-            wanted.append(size if are_equal([size], [other]) else tirx.Max(other, tirx.IntImm("int64", 0)))
+            continue
+        symbols = [var.name for var in variables_in(other) if isinstance(var, tvm.ir.Var)]
+        is_known = all(name in known for name in symbols)
+        wanted.append(tirx.Max(other, tirx.IntImm("int64", 0)) if is_known else size)
     if all(a is b for a, b in zip(own, wanted, strict=True)):
         return None
     return importer.block_builder.match_cast(value, relax.TensorType(wanted, value.ty.dtype))

@@ -122,8 +122,8 @@ def _most_frequent(importer: Importing, node: fx.Node) -> relax.Expr:
             return (*i[:axis], k, *i[axis:])
 
         with grid([d for k, d in enumerate(x.shape) if k != axis]) as i:
-            for k in (0, 1):  # the length of this run, and of the longest
-                T.buffer_store(run, _zero(), [k])
+            for kind in (0, 1):  # the length of this run, and of the longest
+                T.buffer_store(run, _zero(), [kind])
             with grid([x.shape[axis]]) as (k,):
                 here = T.bind(order[at(i, k)])
                 before = T.bind(order[at(i, tirx.max(k - 1, 0))])

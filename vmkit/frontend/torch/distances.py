@@ -13,6 +13,7 @@ from ...relay.ir import dims
 from ...relay.op.kernel import grid, loops
 from .arguments import Converter, Importing, arguments_of
 from .formulas import known_sizes
+from .matrix_kernels import at
 from .relay_operators import context_of
 
 if TYPE_CHECKING:
@@ -51,12 +52,12 @@ def _between(importer: Importing, node: fx.Node) -> relax.Expr:
 
     def body(outputs: list[tirx.Buffer], a: tirx.Buffer, b: tirx.Buffer) -> None:
         (out,) = outputs
-        with grid(list(out.shape)) as at:
-            *lead, i, j = at
-            T.buffer_store(out, tirx.const(0, dtype), at)
+        with grid(list(out.shape)) as place:
+            *lead, i, j = place
+            T.buffer_store(out, tirx.const(0, dtype), place)
             with grid([a.shape[-1]]) as (k,):
-                T.buffer_store(out, _step(out[tuple(at)], a[(*lead, i, k)] - b[(*lead, j, k)], order), at)
-            T.buffer_store(out, _root(out[tuple(at)], order), at)
+                T.buffer_store(out, _step(out[tuple(place)], a[at(lead, i, k)] - b[at(lead, j, k)], order), place)
+            T.buffer_store(out, _root(out[tuple(place)], order), place)
 
     shape = [*stack, a.ty.shape[-2], b.ty.shape[-2]]
     return cast("relax.Expr", loops(context_of(importer), [(shape, dtype)], body, a, b, name="cdist"))
@@ -72,11 +73,11 @@ def _within(importer: Importing, node: fx.Node) -> relax.Expr:
         out, place = outputs
         T.buffer_store(place, tirx.const(0, "int64"), [0])
         with grid([x.shape[0]]) as (i,), grid([x.shape[0] - i - 1]) as (behind,):
-            at = [place[0]]
-            T.buffer_store(out, tirx.const(0, dtype), at)
+            here = [place[0]]
+            T.buffer_store(out, tirx.const(0, dtype), here)
             with grid([x.shape[1]]) as (k,):
-                T.buffer_store(out, _step(out[place[0]], x[i, k] - x[i + 1 + behind, k], order), at)
-            T.buffer_store(out, _root(out[place[0]], order), at)
+                T.buffer_store(out, _step(out[place[0]], x[i, k] - x[i + 1 + behind, k], order), here)
+            T.buffer_store(out, _root(out[place[0]], order), here)
             T.buffer_store(place, place[0] + 1, [0])
 
     results: list[Any] = [(known_sizes(importer, node), dtype), ([1], "int64")]

@@ -90,14 +90,14 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             return weights, {name: _as_specialized(var) for name, var in inputs.items()}, allowed
 
         @staticmethod
-        def _convert_data_type(input_type: Any, env: dict[Any, Any] | None = None) -> str:
-            is_name = not str(input_type).startswith("torch.complex")
-            real = input_type if is_name else _PARTS_OF[str(input_type)]
+        def _convert_data_type(input_type: object, env: dict[Any, Any] | None = None) -> str:
+            real = _PARTS_OF.get(str(input_type), input_type)
             return cast("str", ExportedProgramImporter._convert_data_type(real, env))
 
         @staticmethod
-        def _convert_pytorch_tensor_to_tvm(tensor_value: torch.Tensor) -> Any:
-            return ExportedProgramImporter._convert_pytorch_tensor_to_tvm(as_real(tensor_value))
+        def _convert_pytorch_tensor_to_tvm(tensor_value: torch.Tensor) -> tvm.runtime.Tensor:
+            made = ExportedProgramImporter._convert_pytorch_tensor_to_tvm(as_real(tensor_value))
+            return cast("tvm.runtime.Tensor", made)
 
         def create_convert_map(self) -> dict[str, Callable[[Any], Any]]:
             own = super().create_convert_map()

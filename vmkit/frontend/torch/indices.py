@@ -61,7 +61,8 @@ def read_at(importer: Importing, convert: Callable[[fx.Node], object], node: fx.
     if any(str(t.ty.dtype) == "bool" for t in tensors):
         if len(tensors) > 1:
             raise refused(node, "reads where a mask is true and where other indices say at once")
-        return _read_where(importer, node, importer.env[data], tensors[0], given[0])
+        mask = _as_wide(importer, tensors[0], importer.env[data], given[0])
+        return _read_where(importer, node, importer.env[data], mask, given[0])
     common = joined_shape([list(t.ty.shape) for t in tensors])
     axes = _Axes(importer.env[data].ty.ndim, given, len(common))
     order = axes.of_result
@@ -105,9 +106,12 @@ def written_at(importer: Importing, node: fx.Node) -> relax.Expr:
     tensor, value, emit = importer.env[data], importer.env[values], importer.block_builder.emit
     tensors = [importer.env[indices[axis]] for axis in given]
     if any(str(t.ty.dtype) == "bool" for t in tensors):
-        if len(tensors) > 1 or any(size != 1 for size in values.meta["val"].shape):
-            raise refused(node, "writes different values where a mask is true; only one value is written so")
-        return _written_where(importer, tensor, tensors[0], value, given[0], is_added)
+        if len(tensors) > 1:
+            raise refused(node, "writes where a mask is true and where other indices say at once")
+        mask = _as_wide(importer, tensors[0], tensor, given[0])
+        if any(not isinstance(size, int) or size != 1 for size in values.meta["val"].shape):
+            return _written_in_turn(importer, node, tensor, mask, value, given[0], is_added)
+        return _written_where(importer, tensor, mask, value, given[0], is_added)
     shapes = [list(t.ty.shape) for t in tensors]
     common = joined_shape(shapes)
     axes = _Axes(tensor.ty.ndim, given, len(common))
@@ -119,6 +123,40 @@ def written_at(importer: Importing, node: fx.Node) -> relax.Expr:
     updates = emit(relax.op.permute_dims(emit(seen), _inverse(axes.of_result)))
     made = emit(relax.op.scatter_nd(moved, positions, updates, "add" if is_added else "update"))
     return emit(relax.op.permute_dims(made, _inverse(axes.first)))
+
+
+def _as_wide(importer: Importing, mask: relax.Expr, tensor: relax.Expr, axis: int) -> relax.Expr:
+    """Return a mask in the sizes of what it is a mask of."""
+    sizes = list(tensor.ty.shape)[axis : axis + mask.ty.ndim]
+    if all(dims.equal(own, size) for own, size in zip(mask.ty.shape, sizes, strict=True)):
+        return mask
+    # No bare symbol, which the cast would define anew.
+    wanted = [tirx.Max(size, tirx.const(0, "int64")) for size in sizes]
+    return importer.block_builder.match_cast(mask, relax.TensorType(wanted, "bool"))
+
+
+def _written_in_turn(
+    importer: Importing,
+    node: fx.Node,
+    tensor: relax.Expr,
+    mask: relax.Expr,
+    values: relax.Expr,
+    axis: int,
+    is_added: bool,
+) -> relax.Expr:
+    """Return a tensor with values, one after the other, written or added where a mask over its first axes is true."""
+    emit, op = importer.block_builder.emit, relax.op
+    rest = list(tensor.ty.shape)[mask.ty.ndim :]
+    if axis:
+        raise refused(node, "writes different values where a mask over other axes than the first is true")
+    if values.ty.ndim <= len(rest):  # one for all places
+        found = emit(op.broadcast_to(values, tensor.ty.shape))
+    else:
+        seen = emit(op.cumsum(emit(op.astype(emit(op.flatten(mask)), "int64")), axis=0))
+        place = emit(op.subtract(seen, relax.const(1, "int64")))
+        found = emit(op.reshape(emit(op.take(values, place, axis=0, mode="clip")), tensor.ty.shape))
+    wide = emit(op.expand_dims(mask, [*range(mask.ty.ndim, tensor.ty.ndim)])) if rest else mask
+    return emit(op.where(wide, emit(op.add(tensor, found)) if is_added else found, tensor))
 
 
 def _written_where(

@@ -18,7 +18,7 @@ from ...relay.ir import dims
 from ...relay.op.kernel import grid, loops
 from . import matrix_kernels as kernels
 from .arguments import Converter, Importing, arguments_of, cast_to, refused
-from .matrix_kernels import WIDE, number
+from .matrix_kernels import WIDE, at, number
 from .relay_operators import context_of
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ def _solved(importer: Importing, factors: relax.Expr, pivots: relax.Expr, right:
         with grid(list(out.shape[:-2])) as i:
             with grid([rows, columns]) as (r, c):
                 one = tirx.Select(tirx.EQ(r, c), number(1), number(0))
-                T.buffer_store(out, right[0][(*i, r, c)].astype(WIDE) if right else one, [*i, r, c])
+                T.buffer_store(out, right[0][at(i, r, c)].astype(WIDE) if right else one, [*i, r, c])
             with grid([rows]) as (r,):
-                other = T.bind(pivots[(*i, r)].astype("int64") - 1)
+                other = T.bind(pivots[at(i, r)].astype("int64") - 1)
                 with T.If(other != r), T.Then(), grid([columns]) as (c,):
-                    upper, lower = T.bind(out[(*i, r, c)]), T.bind(out[(*i, other, c)])
+                    upper, lower = T.bind(out[at(i, r, c)]), T.bind(out[at(i, other, c)])
                     T.buffer_store(out, lower, [*i, r, c])
                     T.buffer_store(out, upper, [*i, other, c])
             kernels.substituted(factors, out, total, i, is_upper=False, is_unit=True)
@@ -112,9 +112,9 @@ def _of_diagonal(importer: Importing, node: fx.Node, *, is_logarithm: bool) -> r
             T.buffer_store(sign, number(1), i)
             T.buffer_store(size, number(0 if is_logarithm else 1), i)
             with grid([factors.shape[-1]]) as (k,):
-                with T.If(pivots[(*i, k)].astype("int64") != k + 1), T.Then():
+                with T.If(pivots[at(i, k)].astype("int64") != k + 1), T.Then():
                     T.buffer_store(sign, -sign[tuple(i)], i)
-                element, old = T.bind(factors[(*i, k, k)]), size[tuple(i)]
+                element, old = T.bind(factors[at(i, k, k)]), size[tuple(i)]
                 if is_logarithm:
                     kind = tirx.Select(
                         element > number(0), number(1), tirx.Select(element < number(0), number(-1), element)
@@ -168,7 +168,7 @@ def _triangular(
         out, total = outputs
         with grid(list(out.shape[:-2])) as i:
             with grid(list(out.shape[-2:])) as (r, c):
-                T.buffer_store(out, b[(*i, r, c)].astype(WIDE), [*i, r, c])
+                T.buffer_store(out, b[at(i, r, c)].astype(WIDE), [*i, r, c])
             for way in ways:
                 kernels.substituted(a, out, total, i, **way)
 

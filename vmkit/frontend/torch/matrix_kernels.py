@@ -14,7 +14,7 @@ from tvm.script.ir_builder import tirx as T
 
 from ...relay.op.kernel import grid
 
-__all__ = ["WIDE", "cholesky", "eliminated", "exponential", "householder", "number", "substituted", "summed"]
+__all__ = ["WIDE", "at", "cholesky", "eliminated", "exponential", "householder", "number", "substituted", "summed"]
 
 WIDE = "float64"
 Index = Sequence[tirx.Expr]
@@ -22,6 +22,11 @@ Index = Sequence[tirx.Expr]
 
 def number(value: float) -> tirx.Expr:
     return tirx.const(value, WIDE)
+
+
+def at(lead: Index, *index: tirx.Expr) -> tuple[tirx.Expr, ...]:
+    """Return where an element stands, of a matrix that stands somewhere in its stack."""
+    return (*lead, *index)
 
 
 @contextmanager
@@ -45,29 +50,29 @@ def eliminated(
     """
     rows, columns = x.shape[-2:]
     with grid([rows, columns]) as (r, c):
-        T.buffer_store(factors, x[(*i, r, c)].astype(WIDE), [*i, r, c])
+        T.buffer_store(factors, x[at(i, r, c)].astype(WIDE), [*i, r, c])
     T.buffer_store(info, tirx.const(0, "int32"), i)
     with grid([tirx.min(rows, columns)]) as (k,):
         T.buffer_store(best, k, [0])
         with grid([rows - k - 1]) as (r,):
             row = T.bind(k + 1 + r)
-            with T.If(tirx.abs(factors[(*i, row, k)]) > tirx.abs(factors[(*i, best[0], k)])), T.Then():
+            with T.If(tirx.abs(factors[at(i, row, k)]) > tirx.abs(factors[at(i, best[0], k)])), T.Then():
                 T.buffer_store(best, row, [0])
         T.buffer_store(pivots, (best[0] + 1).astype("int32"), [*i, k])
         with T.If(best[0] != k), T.Then(), grid([columns]) as (c,):
-            upper, lower = T.bind(factors[(*i, k, c)]), T.bind(factors[(*i, best[0], c)])
+            upper, lower = T.bind(factors[at(i, k, c)]), T.bind(factors[at(i, best[0], c)])
             T.buffer_store(factors, lower, [*i, k, c])
             T.buffer_store(factors, upper, [*i, best[0], c])
-        pivot = T.bind(factors[(*i, k, k)])
+        pivot = T.bind(factors[at(i, k, k)])
         with T.If(tirx.all(tirx.EQ(pivot, number(0)), tirx.EQ(info[tuple(i)], tirx.const(0, "int32")))), T.Then():
             T.buffer_store(info, (k + 1).astype("int32"), i)
         with T.If(pivot != number(0)), T.Then(), grid([rows - k - 1]) as (r,):
             row = T.bind(k + 1 + r)
-            factor = T.bind(factors[(*i, row, k)] / pivot)
+            factor = T.bind(factors[at(i, row, k)] / pivot)
             T.buffer_store(factors, factor, [*i, row, k])
             with grid([columns - k - 1]) as (c,):
                 column = T.bind(k + 1 + c)
-                left = factors[(*i, row, column)] - factor * factors[(*i, k, column)]
+                left = factors[at(i, row, column)] - factor * factors[at(i, k, column)]
                 T.buffer_store(factors, left, [*i, row, column])
 
 
@@ -88,10 +93,10 @@ def substituted(
         row = T.bind(rows - 1 - step if from_end else step)
         with summed(total, step) as k:
             known = T.bind(rows - 1 - k if from_end else k)
-            element = a[(*i, known, row)] if is_transposed else a[(*i, row, known)]
-            _add(total, element.astype(WIDE) * x[(*i, known, c)])
-        value = x[(*i, row, c)] - total[0]
-        T.buffer_store(x, value if is_unit else value / a[(*i, row, row)].astype(WIDE), [*i, row, c])
+            element = a[at(i, known, row)] if is_transposed else a[at(i, row, known)]
+            _add(total, element.astype(WIDE) * x[at(i, known, c)])
+        value = x[at(i, row, c)] - total[0]
+        T.buffer_store(x, value if is_unit else value / a[at(i, row, row)].astype(WIDE), [*i, row, c])
 
 
 def cholesky(x: tirx.Buffer, factor: tirx.Buffer, info: tirx.Buffer, total: tirx.Buffer, i: Index) -> None:
@@ -106,8 +111,8 @@ def cholesky(x: tirx.Buffer, factor: tirx.Buffer, info: tirx.Buffer, total: tirx
     with grid([size]) as (c,), grid([size - c]) as (below,):
         row = T.bind(c + below)
         with summed(total, c) as k:
-            _add(total, factor[(*i, row, k)] * factor[(*i, c, k)])
-        rest = T.bind(x[(*i, row, c)].astype(WIDE) - total[0])
+            _add(total, factor[at(i, row, k)] * factor[at(i, c, k)])
+        rest = T.bind(x[at(i, row, c)].astype(WIDE) - total[0])
         with T.If(tirx.EQ(below, tirx.const(0, "int64"))):
             with T.Then():
                 is_first = tirx.EQ(info[tuple(i)], tirx.const(0, "int32"))
@@ -116,7 +121,7 @@ def cholesky(x: tirx.Buffer, factor: tirx.Buffer, info: tirx.Buffer, total: tirx
                     T.buffer_store(info, (c + 1).astype("int32"), i)
                 T.buffer_store(factor, tirx.sqrt(rest), [*i, c, c])
             with T.Else():
-                T.buffer_store(factor, rest / factor[(*i, c, c)], [*i, row, c])
+                T.buffer_store(factor, rest / factor[at(i, c, c)], [*i, row, c])
 
 
 def householder(
@@ -129,11 +134,11 @@ def householder(
     rows, columns = x.shape[-2:]
     count = tirx.min(rows, columns)
     with grid([rows, columns]) as (a, b):
-        T.buffer_store(r, x[(*i, a, b)].astype(WIDE), [*i, a, b])
+        T.buffer_store(r, x[at(i, a, b)].astype(WIDE), [*i, a, b])
     with grid([count]) as (k,):
         with summed(total, rows - k - 1) as below:
-            _add(total, r[(*i, k + 1 + below, k)] * r[(*i, k + 1 + below, k)])
-        first = T.bind(r[(*i, k, k)])
+            _add(total, r[at(i, k + 1 + below, k)] * r[at(i, k + 1 + below, k)])
+        first = T.bind(r[at(i, k, k)])
         size = T.bind(tirx.sqrt(total[0] + first * first))
         is_plain = T.bind(tirx.EQ(total[0], number(0)))
         made = T.bind(tirx.Select(is_plain, first, tirx.Select(first < number(0), size, -size)))
@@ -141,8 +146,8 @@ def householder(
         divisor = T.bind(tirx.Select(is_plain, number(1), first - made))
         T.buffer_store(scales, scale, [k])
         with grid([rows - k - 1]) as (below,):  # the reflection is kept below the diagonal; its first element is 1
-            at = T.bind(k + 1 + below)
-            T.buffer_store(r, r[(*i, at, k)] / divisor, [*i, at, k])
+            row = T.bind(k + 1 + below)
+            T.buffer_store(r, r[at(i, row, k)] / divisor, [*i, row, k])
         T.buffer_store(r, made, [*i, k, k])
         with grid([columns - k - 1]) as (right,):
             _reflect(r, r, scales, total, i, k, T.bind(k + 1 + right), rows)
@@ -164,13 +169,13 @@ def _reflect(
 ) -> None:
     """Apply the reflection that is kept in a column to another column."""
     with summed(total, rows - k - 1) as below:
-        at = T.bind(k + 1 + below)
-        _add(total, kept[(*i, at, k)] * x[(*i, at, column)])
-    share = T.bind((total[0] + x[(*i, k, column)]) * scales[k])
-    T.buffer_store(x, x[(*i, k, column)] - share, [*i, k, column])
+        row = T.bind(k + 1 + below)
+        _add(total, kept[at(i, row, k)] * x[at(i, row, column)])
+    share = T.bind((total[0] + x[at(i, k, column)]) * scales[k])
+    T.buffer_store(x, x[at(i, k, column)] - share, [*i, k, column])
     with grid([rows - k - 1]) as (below,):
-        at = T.bind(k + 1 + below)
-        T.buffer_store(x, x[(*i, at, column)] - share * kept[(*i, at, k)], [*i, at, column])
+        row = T.bind(k + 1 + below)
+        T.buffer_store(x, x[at(i, row, column)] - share * kept[at(i, row, k)], [*i, row, column])
 
 
 _TERMS = 18  # of the series: what is left of it is below float64's digits for a norm of 1/2
@@ -184,7 +189,7 @@ def exponential(x: tirx.Buffer, out: tirx.Buffer, scratch: Sequence[tirx.Buffer]
     T.buffer_store(total, number(0), [1])
     with grid([size]) as (c,):
         with summed(total, size) as r:
-            _add(total, tirx.abs(x[(*i, r, c)].astype(WIDE)))
+            _add(total, tirx.abs(x[at(i, r, c)].astype(WIDE)))
         T.buffer_store(total, tirx.max(total[1], total[0]), [1])
     T.buffer_store(halvings, tirx.const(0, "int64"), [0])
     with T.While(tirx.all(total[1] > number(0.5), halvings[0] < _MOST_HALVINGS)):
@@ -192,7 +197,7 @@ def exponential(x: tirx.Buffer, out: tirx.Buffer, scratch: Sequence[tirx.Buffer]
         T.buffer_store(halvings, halvings[0] + 1, [0])
     with grid([size, size]) as (r, c):
         scale = tirx.exp2(-halvings[0].astype(WIDE))
-        T.buffer_store(part, x[(*i, r, c)].astype(WIDE) * scale, [r, c])
+        T.buffer_store(part, x[at(i, r, c)].astype(WIDE) * scale, [r, c])
         T.buffer_store(power, tirx.Select(tirx.EQ(r, c), number(1), number(0)), [r, c])
     # From the last term back: 1 + A/1 (1 + A/2 (1 + ...)).
     with grid([_TERMS]) as (back,):

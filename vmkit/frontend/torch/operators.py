@@ -10,7 +10,7 @@ import numpy as np
 from tvm import relax, te, tirx
 
 from ...relay.ir import dims
-from .arguments import Converter, Importing, arguments_of, cast_to, refused
+from .arguments import Converter, Importing, arguments_of, cast_to
 from .counting import COUNTING
 from .distances import DISTANCES
 from .effects import EFFECTS

@@ -161,7 +161,7 @@ def _permuted(importer: Importing, node: fx.Node) -> relax.Expr:
 
 
 def _leaky(importer: Importing, node: fx.Node) -> relax.Expr:
-    """Return numbers of which those below 0 are multiplied: by the middle of two numbers, in training by any between."""
+    """Return numbers, those below 0 times the middle of two others, in training times any between these."""
     data, _, low, high, trains, *_ = arguments_of(node)
     value, emit, op = importer.env[data], importer.block_builder.emit, relax.op
     dtype, shape = str(value.ty.dtype), list(value.ty.shape)

@@ -9,7 +9,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 import tvm
-from tvm import relax, tirx
+from tvm import tirx
 from tvm.sym import Analyzer, ConstIntBound
 
 from ...relax.rewrite import variables_in
