@@ -22,22 +22,38 @@ __all__ = ["WAY", "Converter", "Importing", "Symbols", "arguments_of", "cast_to"
 WAY = "a program of torch.export"
 
 
-@dataclass
 class Symbols:
-    """The symbols of the values that an importer has, by name; `seen` is of how many values they are noted."""
+    """The symbols of the values that an importer has, by name: of a program, and of each branch, which has its own."""
 
-    by_name: dict[str, tirx.Var] = field(default_factory=dict)
-    seen: int = 0
+    def __init__(self) -> None:
+        self._known: dict[int, _Known] = {}
 
     def of(self, env: Mapping[fx.Node, Any]) -> Mapping[str, tirx.Var]:
         """Return all symbols, those of values that are new among them."""
-        for value in islice(env.values(), self.seen, None):
+        known = self._at(env)
+        for value in islice(env.values(), known.seen, None):
             ty = getattr(value, "ty", None)
             for size in ty.shape or () if isinstance(ty, relax.TensorType) else ():
                 if not isinstance(size, tirx.IntImm):
-                    self.by_name.update((var.name, var) for var in variables_in(size) if isinstance(var, ir.Var))
-        self.seen = len(env)
-        return self.by_name
+                    known.by_name.update((var.name, var) for var in variables_in(size) if isinstance(var, ir.Var))
+        known.seen = len(env)
+        return known.by_name
+
+    def note(self, env: Mapping[fx.Node, Any], symbol: tirx.Var) -> None:
+        """Note a symbol that stands for a number which is read."""
+        self._at(env).by_name[symbol.name] = symbol
+
+    def _at(self, env: Mapping[fx.Node, Any]) -> _Known:
+        return self._known.setdefault(id(env), _Known(env))
+
+
+@dataclass
+class _Known:
+    """The symbols of one table of values, which is kept so that no other one has its id; `seen` of them are noted."""
+
+    env: Mapping[fx.Node, Any]
+    by_name: dict[str, tirx.Var] = field(default_factory=dict)
+    seen: int = 0
 
 
 class Importing(Protocol):

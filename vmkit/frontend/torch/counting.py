@@ -35,7 +35,7 @@ def _counted_size(importer: Importing, size: tirx.Expr, number: relax.Expr) -> t
     """Return the size of a result that a tensor holds, under the name that PyTorch gives it."""
     assert isinstance(size, tvm.ir.Var)
     read = read_number(importer, number, size.name)
-    importer.symbols.by_name[size.name] = read
+    importer.symbols.note(importer.env, read)
     return read
 
 

@@ -27,7 +27,7 @@ from .conditions import with_conditions
 from .effects import without_tokens
 from .formulas import formula_of, sizes_of
 from .indices import read_at
-from .operators import CONVERTERS
+from .operators import CONVERTERS, filled
 from .padding import padded_with
 from .parts import split
 from .read_numbers import READ_NUMBERS
@@ -59,7 +59,8 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
 
     Dimensions that the program says are equal are one symbol, and the ranges that it gives them are attributes of
     ``main``, checked when it runs, as are the other conditions on sizes that were taken for true. A result of one
-    tensor is that, not a tuple.
+    tensor is that, not a tuple. Complex numbers that are taken or given are floats, with the real part and the
+    imaginary one on a last axis of two. Random numbers are drawn by another generator than PyTorch's, anew at each run.
 
     Parameters
     ----------
@@ -142,6 +143,7 @@ _BESIDE_OWN: dict[str, Callable[..., object]] = {
     "avg_pool2d.default": averaged,
     "avg_pool3d.default": averaged,
     "constant_pad_nd.default": padded_with,
+    "full.default": filled,
     "index.Tensor": read_at,
     "max_pool2d_with_indices.default": pooled,
     "max_pool3d_with_indices.default": pooled,

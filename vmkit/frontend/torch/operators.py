@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -29,7 +30,7 @@ from .statistics import STATISTICS
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["CONVERTERS"]
+__all__ = ["CONVERTERS", "filled"]
 
 
 def _dtype(node: fx.Node) -> str:
@@ -158,6 +159,15 @@ def _triangle(importer: Importing, node: fx.Node, *, places: Callable[..., Any])
     """Return the positions of a triangle of a matrix."""
     rows, columns, offset, *_ = arguments_of(node)
     return relax.const(np.stack(places(rows, offset, columns)).astype(_dtype(node)))
+
+
+def filled(importer: Importing, own: Callable[[fx.Node], object], node: fx.Node) -> object:
+    """Return a tensor of one number; TVM's kernel knows none that is not finite."""
+    value = arguments_of(node)[1]
+    if not isinstance(value, float) or math.isfinite(value):
+        return own(node)
+    shape = relax.ShapeExpr(known_sizes(importer, node))
+    return importer.block_builder.emit(relax.op.broadcast_to(relax.const(value, _dtype(node)), shape))
 
 
 def _unwritten(importer: Importing, node: fx.Node) -> relax.Expr:

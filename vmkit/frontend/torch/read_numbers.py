@@ -36,7 +36,7 @@ def _read(importer: Importing, own: Callable[[fx.Node], object], node: fx.Node) 
         return own(node)
     name = str(value.node.expr)
     number = read_number(importer, importer.env[arguments_of(node)[0]], name)
-    importer.symbols.by_name[name] = number
+    importer.symbols.note(importer.env, number)
     return number
 
 
