@@ -176,12 +176,6 @@ def test_operators_without_a_converter_are_listed() -> None:
     ]  # fmt: skip
 
 
-def test_different_values_where_a_mask_is_true_are_refused_by_name() -> None:
-    module = Of(lambda x, y: x.index_put((x > 0.5,), y))
-    with pytest.raises(UnsupportedOperatorError, match=r"node 'index_put' .* writes different values where a mask"):
-        vmkit.compile(exported(module, [torch.ones(2, 2), torch.rand(4)], [{}, {}]))
-
-
 def test_windows_along_a_computed_size() -> None:
     module = Of(lambda x: x.unfold(0, 3, 2))
     program = exported(module, [torch.rand(10)], [{0: 2 * Dim("n", min=3, max=9)}])
