@@ -64,6 +64,23 @@ def test_only_constants_are_known_by_their_numbers() -> None:
         assert table.quick_tensor(values, (len(values),)) is None
 
 
+def test_one_known_text_has_one_tensor_in_all_calls() -> None:
+    program = ProgramTexts(["red", "é"], 100, "known")
+    made = {}
+    for text, number in [("red", digest("red")), ("é", digest("é")), ("", 0), ("new", program.unknown)]:
+        for shape in [(), (1,), (1, 1)]:
+            tensor = program.open(program).quick_tensor([text], shape)
+            assert tensor is not None and tensor.shape == shape and tensor.numpy().ravel().tolist() == [number]
+            made[text, shape] = tensor
+            # Other new words have the same number, and texts of other classes are found as well.
+            for same in (np.str_(text), "other" if text == "new" else text):
+                again = program.open(program).quick_tensor([same], shape)
+                assert again is not None and again.data_ptr() == tensor.data_ptr()
+    assert len({tensor.data_ptr() for tensor in made.values()}) == len(made) == len(program.singles)
+    for value in (None, b"red", 0, ["a"], "\ud800"):
+        assert program.open(program).quick_tensor([value], (1,)) is None
+
+
 @pytest.mark.parametrize("numbering", _READ)
 def test_values_that_are_no_plain_texts_are_left_to_others(numbering: str) -> None:
     program = ProgramTexts(["red"], 100, numbering)

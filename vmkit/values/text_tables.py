@@ -57,6 +57,8 @@ class ProgramTexts:
         first = next(block for block in count(1) if block not in taken) * _NUMBERS
         self.has_digests_alone = numbering == "digests"
         self.unknown = self._next = first
+        # The tensors of one text each, by its number and their rank, for calls that only ask which constant it is.
+        self.singles: dict[tuple[int, int], Tensor] = {}
         self._lock = Lock()
 
     def take(self, count: int) -> range:
@@ -232,8 +234,23 @@ class KnownTexts(Texts):
         return integer_tensor(np.fromiter(found, "int64", len(texts)), shape)
 
     def quick_tensor(self, values: list[Any], shape: tuple[int, ...]) -> Tensor | None:
+        if len(values) == 1:
+            return self._single(values[0], len(shape))
         # What is derived from str is found as texts are.
         return self.tensor(values, shape) if _have_utf8(values) else None
+
+    def _single(self, value: object, rank: int) -> Tensor | None:
+        """Return the tensor of one value, made once: a table's row has one in each column, and nobody writes to it."""
+        program = self._program
+        number = program.digests.get(value) if isinstance(value, str) else None
+        if number is None:
+            if not _have_utf8([value]):
+                return None
+            number = program.unknown
+        made = program.singles.get((number, rank))
+        if made is None:
+            made = program.singles[number, rank] = integer_tensor([number], (1,) * rank)
+        return made
 
 
 NUMBERINGS: dict[str, type[Texts]] = {

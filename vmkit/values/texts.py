@@ -116,7 +116,7 @@ def text_tensor(texts: list[str], shape: tuple[int, ...], device: Device) -> Ten
 
 def quick_text_tensor(value: object, texts: Texts) -> Tensor | None:
     """Return the tensor of the numbers of an array of objects that are str; None where that has to be looked at."""
-    if type(value) is not np.ndarray or value.dtype != object:
+    if type(value) is not np.ndarray or value.dtype != _OBJECT:
         return None
     return texts.quick_tensor(value.ravel().tolist(), value.shape)
 
