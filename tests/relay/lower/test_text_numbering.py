@@ -66,6 +66,20 @@ def test_results_do_not_depend_on_the_numbers(name: str) -> None:
             assert machine.run(_GIVEN, _OTHER).numpy().tolist() == list(expected)
 
 
+@pytest.mark.parametrize(("labels", "numbering"), [([4, 7], "known"), (["no", "é"], "interned")])
+def test_maps_of_numbers_do_not_read_texts(labels: list[object], numbering: str) -> None:
+    x = relay.var("x", shape=(_N,), dtype="string")
+    places = relay.cast(_place(x), "float32")
+    rows = relay.stack([places, relay.negative(places)], 1)
+    texts = np.array(labels, object)
+    keys = relay.const(np.array(labels)) if numbering == "known" else string_constant(texts)
+    executable = vmkit.compile(relay.Function([x], build("map.construct", keys, rows)), target="llvm")
+    assert executable.info.text_numbers == numbering
+    machine = vmkit.VirtualMachine(executable)
+    for given, place in [("red", _PLACES[0]), ("b", 3), ("é", _PLACES[1]), ("red", _PLACES[0])]:
+        assert machine.run(np.array([given], object)) == [dict(zip(labels, [place, -place], strict=True))]
+
+
 def test_programs_without_strings_have_no_numbers() -> None:
     x = relay.var("x", shape=(2,))
     info = vmkit.compile(relay.Function([x], relay.negative(x)), target="llvm").info

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tvm.ir import Op
 
 from ..ir.expr import Call, Function
-from ..ir.types import FuncType, TensorType, TupleType, Type, type_parts
+from ..ir.types import FuncType, MapType, TensorType, TupleType, Type, type_parts
 from ..ir.visit import post_order
 from ..op.storage import moves_elements
 
@@ -47,9 +47,9 @@ def text_numbering(functions: Iterable[Function]) -> str | None:
 
 
 def _is_of_numbers(ty: Type) -> bool:
-    """Tell whether a type is one of tensors of numbers, and of tuples of them, as far as is known."""
-    if isinstance(ty, TupleType):
-        return all(map(_is_of_numbers, ty.fields))
+    """Tell whether a type is one of tensors of numbers, and of tuples and maps of them, as far as is known."""
+    if isinstance(ty, TupleType | MapType):
+        return all(map(_is_of_numbers, type_parts(ty)))
     return isinstance(ty, TensorType) and ty.dtype != "string"
 
 
