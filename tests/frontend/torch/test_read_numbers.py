@@ -58,6 +58,19 @@ def test_masks_choose_where_values_go_in_turn() -> None:
     agree_at(function, given)
 
 
+def test_as_many_values_are_needed_as_a_mask_has_places() -> None:
+    def function(x: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        return x.index_put((x > 0.5,), values)
+
+    machine = machine_of(exported(function, torch.ones(2, 2), torch.arange(4.0)))
+    np.testing.assert_array_equal(
+        machine.run(np.ones((1, 3), "float32"), np.arange(3, dtype="float32")).numpy(), [[0, 1, 2]]
+    )
+    for count in (0, 2, 4):
+        with pytest.raises(VMError, match="one value is needed for each place where the mask is true"):
+            machine.run(np.ones((1, 3), "float32"), np.zeros(count, "float32"))
+
+
 def test_widths_of_pads_are_computed_of_sizes() -> None:
     def function(x: torch.Tensor) -> Any:
         rest = (4 - x.shape[1] % 4) % 4

@@ -35,6 +35,7 @@ from .relay_operators import adaptive_averaged, averaged, pooled
 from .sizes import with_plain_inputs
 
 if TYPE_CHECKING:
+    import sympy
     import torch
     from torch import fx
 
@@ -87,7 +88,11 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
                 if name in complex_ends:
                     weights[name] = relax.Var(name, relax.TensorType([*var.ty.shape, 2], var.ty.dtype))
             # PyTorch assumes 2 or more of each size where it exports, and lets a program run at 0 and 1 all the same.
-            allowed = {name: (0 if lower <= _ASSUMED else lower, upper) for name, (lower, upper) in ranges.items()}
+            declared = exported_program.range_constraints
+            allowed = {
+                name: (_fewest(name, declared) if lower == _ASSUMED else lower, upper)
+                for name, (lower, upper) in ranges.items()
+            }
             return weights, {name: _as_specialized(var) for name, var in inputs.items()}, allowed
 
         @staticmethod
@@ -131,6 +136,14 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     conditions = getattr(program, "_guards_code", ())
     module = with_conditions(with_plain_inputs(imported), conditions, importer.checks)
     return importer.checks.noted_in(module)
+
+
+def _fewest(name: str, declared: Mapping[sympy.Expr, Any]) -> int:
+    """Return the least that a size may be of which 2 was assumed: what sizes that are computed from it allow."""
+    computed = [(size, size.free_symbols, range_.lower) for size, range_ in declared.items() if not size.is_Symbol]
+    of_it = [(size, symbol, lower) for size, (symbol, *more), lower in computed if not more and symbol.name == name]
+    fits = (k for k in range(_ASSUMED) if all(size.subs(symbol, k) >= lower for size, symbol, lower in of_it))
+    return next(fits, _ASSUMED)
 
 
 def _only_of_complex(node: fx.Node) -> object:

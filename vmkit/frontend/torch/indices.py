@@ -18,6 +18,7 @@ from ...relax.positions import joined_shape
 from ...relay.ir import dims
 from ...relay.op.kernel import from_either_end
 from .arguments import Importing, refused
+from .effects import read_number
 from .formulas import known_sizes
 
 if TYPE_CHECKING:
@@ -152,7 +153,12 @@ def _written_in_turn(
     if values.ty.ndim <= len(rest):  # one for all places
         found = emit(op.broadcast_to(values, tensor.ty.shape))
     else:
-        seen = emit(op.cumsum(emit(op.astype(emit(op.flatten(mask)), "int64")), axis=0))
+        places = emit(op.astype(emit(op.flatten(mask)), "int64"))
+        count = read_number(importer, emit(op.sum(places)), f"{node.name}_places")
+        size = values.ty.shape[0]
+        message = f"{node.name}: one value is needed for each place where the mask is true, or one for all"
+        importer.checks.emit(importer.block_builder, count, dims.select(dims.as_expr(size) == 1, count, size), message)
+        seen = emit(op.cumsum(places, axis=0))
         place = emit(op.subtract(seen, relax.const(1, "int64")))
         found = emit(op.reshape(emit(op.take(values, place, axis=0, mode="clip")), tensor.ty.shape))
     wide = emit(op.expand_dims(mask, [*range(mask.ty.ndim, tensor.ty.ndim)])) if rest else mask
