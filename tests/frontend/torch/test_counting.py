@@ -18,8 +18,30 @@ def whole(*shape: int, most: int = 5) -> torch.Tensor:
 def test_numbers_are_counted_up_to_the_largest_that_occurs() -> None:
     given = [(whole(12), tensor(12)), (whole(31, most=9), tensor(31)), (whole(2, most=1), tensor(2))]
     agree_at(lambda x, w: (torch.bincount(x), torch.bincount(x, w), torch.bincount(x, minlength=7)), given)
-    with pytest.raises(VMError, match="bincount: there is a number below 0"):
-        machine_of(exported(torch.bincount, whole(12))).run(np.array([1, -1, 2]))
+
+
+LARGEST = np.iinfo("int64").max
+
+
+@pytest.mark.parametrize(
+    ("function", "example", "given", "why"),
+    [
+        (torch.bincount, (whole(12),), ([1, -1, 2],), "there is a number below 0"),
+        (torch.bincount, (whole(12),), ([LARGEST],), "there is a number below 0, or too large"),
+        (torch.bincount, (whole(12),), ([LARGEST - 1],), "more elements than a tensor can have"),
+        (torch.bincount, (whole(12), whole(12)), ([1, 2, 3], [1]), "3 numbers are counted, and there are 1 weights"),
+        (torch.repeat_interleave, (whole(12),), ([5, -3],), "a number of repetitions is below 0"),
+        (torch.repeat_interleave, (whole(12),), ([1 << 62] * 4 + [3],), "a number of repetitions is .* too large"),
+        (torch.repeat_interleave, (whole(12),), ([1 << 60],), "more elements than a tensor can have"),
+        (lambda x: torch.histc(x.float().log()), (whole(12),), ([0, 2],), "the range of the elements is not finite"),
+        (lambda x: torch.histc(x.float().log()), (whole(12),), ([-1, 2],), "the range of the elements is not finite"),
+        (lambda x: torch.mode(x), (whole(12),), ([],), "nothing is along axis 0"),
+    ],
+)
+def test_what_pytorch_raises_an_error_for_is_one(function: Any, example: Any, given: Any, why: str) -> None:
+    machine = machine_of(exported(function, *example))
+    with pytest.raises(VMError, match=why):
+        machine.run(*(np.array(each, "int64") for each in given))
 
 
 def test_histograms_have_their_ends_or_those_of_the_data() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 from tests.frontend.torch.programs import AUTO, Of, agree_at, exported, machine_of, tensor, torch
+from vmkit.errors import VMError
 
 F = torch.nn.functional
 MANY = 20000
@@ -55,6 +57,13 @@ def test_positions_are_as_likely_as_their_weights() -> None:
     assert (two[:, 0] != two[:, 1]).all() and set(two[1::2].ravel()) == {1, 3}
     # The first of two is as likely as its weight.
     np.testing.assert_allclose(np.bincount(two[::2, 0], minlength=4) / 500, [0.1, 0.2, 0.3, 0.4], atol=0.1)
+
+
+@pytest.mark.parametrize("weights", [[0, 0, 0], [1, -1, 3], [1, np.nan, 2], [np.inf, 1, 1]])
+def test_weights_by_which_nothing_can_be_drawn_are_an_error(weights: list[float]) -> None:
+    machine = machine_of(exported(lambda w: torch.multinomial(w, 2), torch.rand(3, 4)))
+    with pytest.raises(VMError, match="multinomial: in a row of weights"):
+        machine.run(np.array([[1, 2, 3], weights], "float32"))
 
 
 def test_permutations_hold_each_number_once() -> None:

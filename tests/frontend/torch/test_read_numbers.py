@@ -45,6 +45,23 @@ def test_what_is_demanded_of_a_number_is_checked_when_it_runs() -> None:
             machine.run(example[0].numpy(), np.array([number]))
 
 
+def test_sizes_that_are_read_are_those_of_a_tensor() -> None:
+    def function(count: torch.Tensor) -> Any:
+        number = count.item()
+        torch._check(number >= 0)
+        return torch.zeros(number) + 1, torch.ones(number, number, dtype=torch.int8), torch.arange(number)
+
+    program = torch.export.export(Of(function), (torch.tensor(4),), dynamic_shapes=(({},),), strict=False)
+    agree_at(function, [(torch.tensor(4),), (torch.tensor(0),), (torch.tensor(31),)], program=program)
+    machine = machine_of(program)
+    for number in (1 << 60, 1 << 32, np.iinfo("int64").max):
+        with pytest.raises(VMError, match="more elements than a tensor can have"):
+            machine.run(np.array(number))
+    for number in (-3, np.iinfo("int64").min):
+        with pytest.raises(VMError, match="u0 >= 0"):
+            machine.run(np.array(number))
+
+
 def test_masks_choose_where_values_go_in_turn() -> None:
     def function(x: torch.Tensor, mask: torch.Tensor, rows: torch.Tensor) -> Any:
         written, added = x.clone(), x.clone()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import vmkit
-from tests.frontend.torch.programs import agree_at, exported, torch
+from tests.frontend.torch.programs import agree_at, exported, machine_of, torch
 from vmkit.errors import UnsupportedOperatorError
 
 INF, NAN = float("inf"), float("nan")
@@ -57,3 +57,11 @@ def test_divisors_and_multiples_of_all_signs(dtype: torch.dtype) -> None:
     agree_at(
         lambda x, y: (torch.gcd(x, y), torch.lcm(x, y), torch.gcd(x, y[0]), torch.lcm(x[0], y)), given, rtol=0, atol=0
     )
+
+
+def test_the_least_integer_divides_as_others_do() -> None:
+    machine = machine_of(exported(lambda x, y: (torch.gcd(x, y), torch.lcm(x, y)), torch.arange(4), torch.arange(4)))
+    least = np.iinfo("int64").min
+    divisors, multiples = machine.run(np.array([least, least, least]), np.array([3, 24, 1 << 62]))
+    assert divisors.numpy().tolist() == [1, 8, 1 << 62]
+    assert multiples.numpy()[2] == least  # of 64 bits: the true one is its opposite

@@ -13,6 +13,7 @@ from ..._dataclasses import dataclass
 from ...errors import UnsupportedOperatorError
 from ...relax.rewrite import variables_in
 from ...relay.lower.checks import RuntimeChecks
+from ...relay.lower.read_sizes import ReadSizes
 
 if TYPE_CHECKING:
     from torch import fx
@@ -63,6 +64,7 @@ class Importing(Protocol):
     env: dict[fx.Node, Any]
     symbols: Symbols
     checks: RuntimeChecks
+    read_sizes: ReadSizes
 
 
 Converter: TypeAlias = "Callable[[Importing, fx.Node], object]"

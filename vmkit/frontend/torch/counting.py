@@ -9,9 +9,10 @@ import tvm
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
 
+from ...relay.ir import dims
 from ...relay.op.kernel import grid, loops
 from .arguments import Converter, Importing, arguments_of, cast_to, refused
-from .effects import read_number
+from .effects import read_number, require_none, require_room
 from .formulas import known_sizes, sizes_of
 from .relay_operators import context_of
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["COUNTING"]
 
 _INT = "int64"
+_LARGEST = (1 << 63) - 1
 
 
 def _zero(dtype: str = _INT) -> tirx.Expr:
@@ -31,11 +33,12 @@ def _loops(importer: Importing, results: list[Any], body: Callable[..., None], *
     return loops(context_of(importer), results, body, *given, name=name)
 
 
-def _counted_size(importer: Importing, size: tirx.Expr, number: relax.Expr) -> tirx.Expr:
-    """Return the size of a result that a tensor holds, under the name that PyTorch gives it."""
+def _counted_size(importer: Importing, node: fx.Node, size: tirx.Expr, number: relax.Expr) -> tirx.Expr:
+    """Return the size of a node's results that a tensor holds, under the name that PyTorch gives it."""
     assert isinstance(size, tvm.ir.Var)
     read = read_number(importer, number, size.name)
     importer.symbols.note(importer.env, read)
+    require_room(importer, [read], _INT, node.name)
     return read
 
 
@@ -51,15 +54,17 @@ def _occurrences(importer: Importing, node: fx.Node) -> relax.Expr:
         T.buffer_store(bounds, tirx.const(least, _INT), [0])
         T.buffer_store(bounds, _zero(), [1])
         with grid([x.shape[0]]) as (i,):
-            T.buffer_store(bounds, tirx.max(bounds[0], x[i] + 1), [0])
-            T.buffer_store(bounds, tirx.max(bounds[1], tirx.Select(x[i] < 0, tirx.const(1, _INT), _zero())), [1])
+            # The number after the largest one is none.
+            is_out = tirx.any(x[i] < 0, tirx.EQ(x[i], tirx.const(_LARGEST, _INT)))
+            T.buffer_store(bounds, tirx.max(bounds[0], tirx.Select(is_out, _zero(), x[i] + 1)), [0])
+            T.buffer_store(bounds, tirx.max(bounds[1], tirx.Select(is_out, tirx.const(1, _INT), _zero())), [1])
 
     bounds = _loops(importer, [([2], _INT)], count, x, name="bounds")
-    is_below = read_number(importer, emit(op.take(bounds, relax.const(1, _INT), axis=0)), "below")
-    importer.checks.emit(importer.block_builder, is_below, _zero(), "bincount: there is a number below 0")
+    flag = emit(op.take(bounds, relax.const(1, _INT), axis=0))
+    require_none(importer, flag, "outside", f"{node.name}: there is a number below 0, or too large to count up to")
     (size,) = sizes_of(importer, node.meta["val"].shape)
     assert size is not None
-    read = _counted_size(importer, size, emit(op.take(bounds, relax.const(0, _INT), axis=0)))
+    read = _counted_size(importer, node, size, emit(op.take(bounds, relax.const(0, _INT), axis=0)))
 
     def body(outputs: list[tirx.Buffer], x: tirx.Buffer, *weights: tirx.Buffer) -> None:
         out = outputs[0]
@@ -69,7 +74,11 @@ def _occurrences(importer: Importing, node: fx.Node) -> relax.Expr:
             one = weights[0][i].astype(dtype) if weights else tirx.const(1, dtype)
             T.buffer_store(out, out[x[i]] + one, [x[i]])
 
-    given = [x] if weights is None else [x, importer.env[weights]]
+    given = [x]
+    if weights is not None:
+        given.append(importer.env[weights])
+        message = f"{node.name}: {{expected}} numbers are counted, and there are {{actual}} weights"
+        importer.checks.emit(importer.block_builder, given[1].ty.shape[0], x.ty.shape[0], message)
     return cast("relax.Expr", _loops(importer, [([read], dtype)], body, *given, name="bincount"))
 
 
@@ -78,10 +87,11 @@ def _histogram(importer: Importing, node: fx.Node) -> relax.Expr:
     data, bins, first, last = arguments_of(node)
     value = importer.env[data]
     dtype, emit = str(value.ty.dtype), importer.block_builder.emit
-    flat = emit(relax.op.flatten(value))
+    flat, zero = emit(relax.op.flatten(value)), _zero(dtype)
 
     def body(outputs: list[tirx.Buffer], x: tirx.Buffer) -> None:
-        out, ends = outputs
+        out, ends, flag = outputs
+        T.buffer_store(flag, _zero(), [0])
         with grid([bins]) as (i,):
             T.buffer_store(out, _zero(dtype), [i])
         for at, end in enumerate((first, last)):
@@ -93,15 +103,22 @@ def _histogram(importer: Importing, node: fx.Node) -> relax.Expr:
             with grid([x.shape[0]]) as (i,):
                 T.buffer_store(ends, tirx.min(ends[0], x[i]), [0])
                 T.buffer_store(ends, tirx.max(ends[1], x[i]), [1])
+                with T.If(tirx.any(tirx.isnan(x[i]), tirx.isinf(x[i]))), T.Then():
+                    T.buffer_store(flag, tirx.const(1, _INT), [0])
             with T.If(tirx.EQ(ends[0], ends[1])), T.Then():
                 T.buffer_store(ends, ends[0] - tirx.const(1, dtype), [0])
                 T.buffer_store(ends, ends[1] + tirx.const(1, dtype), [1])
         with grid([x.shape[0]]) as (i,), T.If(tirx.all(x[i] >= ends[0], x[i] <= ends[1])), T.Then():
-            place = (x[i] - ends[0]) * tirx.const(bins, dtype) / (ends[1] - ends[0])
-            at = T.bind(tirx.min(place.astype(_INT), tirx.const(bins - 1, _INT)))
+            place = T.bind((x[i] - ends[0]) * tirx.const(bins, dtype) / (ends[1] - ends[0]))
+            # Before it is a whole number: of what is none, or endless, nothing says which one it becomes.
+            inside = tirx.Select(place > 0, tirx.Select(place < bins - 1, place, tirx.const(bins - 1, dtype)), zero)
+            at = T.bind(inside.astype(_INT))
             T.buffer_store(out, out[at] + tirx.const(1, dtype), [at])
 
-    return cast("relax.Expr", _loops(importer, [([bins], dtype), ([2], dtype)], body, flat, name="histc")[0])
+    results: list[Any] = [([bins], dtype), ([2], dtype), ([1], _INT)]
+    made, _, flag = _loops(importer, results, body, flat, name="histc")
+    require_none(importer, flag, "endless", f"{node.name}: the range of the elements is not finite")
+    return cast("relax.Expr", made)
 
 
 def _most_frequent(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -112,6 +129,8 @@ def _most_frequent(importer: Importing, node: fx.Node) -> relax.Expr:
     axis %= rank
     if value.ty.ndim == 0:
         return emit(relax.Tuple([value, relax.const(0, _INT)]))
+    empty = dims.select(dims.as_expr(value.ty.shape[axis]) == 0, 1, 0)
+    importer.checks.emit(importer.block_builder, empty, 0, f"{node.name}: nothing is along axis {axis}")
     order = emit(op.argsort(value, axis=axis, descending=False, dtype=_INT))
     shape = [d for at, d in enumerate(value.ty.shape) if at != axis]
 
@@ -167,7 +186,7 @@ def _runs(importer: Importing, node: fx.Node) -> relax.Expr:
     number, first, lengths, count = _loops(importer, results, body, flat, name="runs")
     (size,) = sizes_of(importer, node.meta["val"][0].shape)
     assert size is not None
-    read = _counted_size(importer, size, count)
+    read = _counted_size(importer, node, size, count)
 
     def begin(x: te.Tensor, size: tirx.Expr) -> te.Tensor:
         return te.compute([size], lambda i: x(i), name="begin", tag="injective")
@@ -184,17 +203,34 @@ def _repetitions(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return each position of a vector as many times as the vector says there."""
     counts = cast_to(importer, importer.env[arguments_of(node)[0]], _INT)
     (size,) = sizes_of(importer, node.meta["val"].shape)
-    if not isinstance(size, tvm.ir.Var):
-        read = known_sizes(importer, node)[0]
+
+    def add(outputs: list[tirx.Buffer], counts: tirx.Buffer) -> None:
+        total, flag = outputs
+        for each in outputs:
+            T.buffer_store(each, _zero(), [0])
+        with grid([counts.shape[0]]) as (i,):
+            # Both are compared, not their sum, which need not be a number of 64 bits.
+            is_out = tirx.any(counts[i] < 0, *(n > tirx.const(_LARGEST // 4, _INT) for n in (counts[i], total[0])))
+            with T.If(is_out):
+                with T.Then():
+                    T.buffer_store(flag, tirx.const(1, _INT), [0])
+                with T.Else():
+                    T.buffer_store(total, total[0] + counts[i], [0])
+
+    total, flag = _loops(importer, [([1], _INT), ([1], _INT)], add, counts, name="added")
+    require_none(importer, flag, "outside", f"{node.name}: a number of repetitions is below 0, or too large")
+    if isinstance(size, tvm.ir.Var):
+        read = _counted_size(importer, node, size, total)
     else:
-        read = _counted_size(importer, size, importer.block_builder.emit(relax.op.sum(counts)))
+        read = known_sizes(importer, node)[0]
+        made = read_number(importer, total, f"{node.name}_size")
+        importer.checks.emit(importer.block_builder, made, read, f"{node.name}: output_size is not the sum of repeats")
 
     def body(outputs: list[tirx.Buffer], counts: tirx.Buffer) -> None:
         out, place = outputs
         T.buffer_store(place, _zero(), [0])
         with grid([counts.shape[0]]) as (i,), grid([counts[i]]) as (_,):
-            with T.If(place[0] < out.shape[0]), T.Then():
-                T.buffer_store(out, i, [place[0]])
+            T.buffer_store(out, i, [place[0]])
             T.buffer_store(place, place[0] + 1, [0])
 
     dtype = str(node.meta["val"].dtype).removeprefix("torch.")

@@ -7,17 +7,19 @@ runs in its order anyway: the operators are called plainly, and the tokens go fr
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from tvm import relax, tirx
 
+from ...relay.ir import dims
 from .arguments import Converter, Importing, arguments_of
 
 if TYPE_CHECKING:
     import torch
     from torch import fx
 
-__all__ = ["EFFECTS", "read_number", "without_tokens"]
+__all__ = ["EFFECTS", "read_number", "require_none", "require_room", "without_tokens"]
 
 
 def without_tokens(program: torch.export.ExportedProgram) -> None:
@@ -72,12 +74,32 @@ def _forget_tokens(program: torch.export.ExportedProgram) -> None:
 
 
 def read_number(importer: Importing, value: relax.Expr, name: str) -> tirx.Var:
-    """Return the one element of a tensor, an integer from 0 on, as a number that a run reads."""
+    """Return the one element of a tensor, an integer from 0 on, as a number that a run reads.
+
+    Nothing says that it is no other one: :func:`require_room` is for what is made in sizes of it.
+    """
     emit, op = importer.block_builder.emit, relax.op
     row = emit(op.reshape(emit(op.astype(value, "int64")), relax.ShapeExpr([1])))
     number = tirx.Var(name, "int64")
     importer.block_builder.match_cast(emit(op.tensor_to_shape(row)), relax.ShapeType([number]))
+    importer.read_sizes.add([number])
     return number
+
+
+def require_room(importer: Importing, shape: Sequence[tirx.Expr], dtype: str, name: str) -> None:
+    """Check, before a tensor is made whose sizes are read from data, that they are those of a tensor."""
+    if not any(symbol in importer.read_sizes.symbols for symbol in dims.symbols(list(shape))):
+        return
+    condition = importer.read_sizes.condition(relax.TensorType(list(shape), dtype))
+    if condition is not None:
+        what = "the sizes of the result, read from data, are negative or of more elements than a tensor can have"
+        importer.checks.emit(importer.block_builder, dims.select(condition, 1, 0), 1, f"{name}: {what}")
+
+
+def require_none(importer: Importing, flag: relax.Expr, name: str, message: str) -> None:
+    """Check that a kernel found nothing that PyTorch would raise an error for: its flag is 0."""
+    found = read_number(importer, flag, name)
+    importer.checks.emit(importer.block_builder, found, tirx.const(0, "int64"), message)
 
 
 def _require_taken(importer: Importing, node: fx.Node) -> object:
@@ -87,9 +109,7 @@ def _require_taken(importer: Importing, node: fx.Node) -> object:
     failed = emit(
         relax.op.max(emit(relax.op.astype(relax.op.not_equal(importer.env[info], relax.const(0, "int32")), "int64")))
     )
-    number = read_number(importer, failed, "failed")
-    message = f"{called}: a matrix is singular, or not positive: it has no factors"
-    importer.checks.emit(importer.block_builder, number, tirx.const(0, "int64"), message)
+    require_none(importer, failed, "failed", f"{called}: a matrix is singular, or not positive: it has no factors")
     return None
 
 

@@ -17,6 +17,7 @@ from tvm import relax, tirx
 
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
 from ...relay.lower.checks import RuntimeChecks
+from ...relay.lower.read_sizes import ReadSizes
 from ...schedule.expressions import uses
 from ..packages import needed
 from .alike import are_equal, with_alike_sizes
@@ -24,7 +25,7 @@ from .arguments import WAY, Importing, Symbols, refused
 from .arithmetic import arithmetic
 from .complex_numbers import COMPLEX, Complex, as_real, complex_result, takes_complex, with_real_ends
 from .conditions import with_conditions
-from .effects import without_tokens
+from .effects import require_room, without_tokens
 from .formulas import formula_of, sizes_of
 from .indices import read_at
 from .operators import CONVERTERS, filled
@@ -80,7 +81,8 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     from tvm.relax.frontend.torch.exported_program_translator import ExportedProgramImporter
 
     class Importer(ExportedProgramImporter):
-        symbols, checks = Symbols(), RuntimeChecks()  # there is one importer of this class
+        # There is one importer of this class.
+        symbols, checks, read_sizes = Symbols(), RuntimeChecks(), ReadSizes()
 
         def create_input_vars(self, exported_program: torch.export.ExportedProgram) -> tuple[Any, dict[str, Any], Any]:
             weights, inputs, ranges = super().create_input_vars(exported_program)
@@ -226,6 +228,7 @@ def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Calla
         if _is_of_fractions(node):
             return _size_of_fractions(importer, node)
         try:
+            _require_room(importer, node)
             with with_alike_sizes(importer, node):
                 result = complex_result(importer, convert, node) if takes_complex(node) else convert(node)
             if isinstance(result, Complex):
@@ -246,6 +249,15 @@ def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Calla
             ) from error
 
     return converted
+
+
+def _require_room(importer: Importing, node: fx.Node) -> None:
+    """Check that a node's results, where the sizes of them are known by numbers that were read, can be made."""
+    value = node.meta.get("val")
+    for each in value if isinstance(value, tuple | list) else (value,):
+        if hasattr(each, "shape"):
+            shape = [d for d in sizes_of(importer, each.shape) if d is not None]
+            require_room(importer, shape, str(each.dtype).removeprefix("torch."), node.name)
 
 
 def _typed(importer: Importing, node: fx.Node, result: object) -> object:

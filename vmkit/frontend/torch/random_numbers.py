@@ -7,6 +7,7 @@ says nothing of it: two runs differ, and only distributions are PyTorch's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -17,8 +18,10 @@ from tvm.script.ir_builder import tirx as T
 from ...relay.ir import dims
 from ...relay.op.kernel import grid, loops
 from .arguments import Converter, Importing, arguments_of, cast_to, refused
+from .effects import require_none
 from .formulas import known_sizes
 from .functions import mapped_tensors
+from .matrix_kernels import at
 from .relay_operators import context_of, lowered
 
 if TYPE_CHECKING:
@@ -115,6 +118,7 @@ def _places(importer: Importing, node: fx.Node) -> relax.Expr:
     value, emit, op = cast_to(importer, importer.env[data], _WIDE), importer.block_builder.emit, relax.op
     *lead, classes = list(value.ty.shape)
     number = known_sizes(importer, node)[-1]
+    _require_weights(importer, node, value)
     if not puts_back:
         if not isinstance(count, int):
             raise refused(node, "draws a number of positions that is computed, without putting back")
@@ -139,6 +143,26 @@ def _places(importer: Importing, node: fx.Node) -> relax.Expr:
         return te.compute(drawn.shape, place, name="multinomial")
 
     return importer.block_builder.emit_te(kernel, sums, drawn, primfunc_name_hint="multinomial")
+
+
+def _require_weights(importer: Importing, node: fx.Node, value: relax.Expr) -> None:
+    """Check that some position of each row may be drawn: no weight is below 0, or no number, and not all are 0."""
+
+    def body(outputs: list[tirx.Buffer], x: tirx.Buffer) -> None:
+        flag, total = outputs
+        T.buffer_store(flag, tirx.const(0, "int64"), [0])
+        with grid(list(x.shape[:-1])) as row:
+            T.buffer_store(total, _number(0), [0])
+            with grid([x.shape[-1]]) as (k,):
+                weight = T.bind(x[at(row, k)])
+                is_good = tirx.all(weight >= _number(0), tirx.Not(tirx.isinf(weight)))
+                T.buffer_store(total, total[0] + tirx.Select(is_good, weight, _number(-math.inf)), [0])
+            with T.If(tirx.Not(total[0] > _number(0))), T.Then():
+                T.buffer_store(flag, tirx.const(1, "int64"), [0])
+
+    flag, _ = loops(context_of(importer), [([1], "int64"), ([1], _WIDE)], body, value, name="weighed")
+    message = f"{node.name}: in a row of weights one is negative or not finite, or all are 0"
+    require_none(importer, flag, f"{node.name}_weights", message)
 
 
 def _permuted(importer: Importing, node: fx.Node) -> relax.Expr:

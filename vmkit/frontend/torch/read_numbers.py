@@ -54,7 +54,8 @@ def _demanded(importer: Importing, own: Callable[[fx.Node], object], node: fx.No
         return None
     analyzer = Analyzer()
     for var in used:
-        analyzer.update(var, ConstIntBound(0, ConstIntBound.POS_INF))
+        if var not in importer.read_sizes.symbols:
+            analyzer.update(var, ConstIntBound(0, ConstIntBound.POS_INF))
     if not analyzer.can_prove(holds):
         text = f"{message}".replace("{", "{{").replace("}", "}}")
         importer.checks.emit(importer.block_builder, dims.select(holds, 1, 0), 1, text)

@@ -191,7 +191,7 @@ def _divisor(importer: Importing, node: fx.Node, *, is_multiple: bool) -> relax.
             found = pair[0]
             if is_multiple:
                 # Divided first: the product of both may be larger than any number.
-                divisor = tirx.Select(tirx.EQ(found, zero), tirx.const(1, dtype), found)
+                divisor = tirx.Select(tirx.EQ(found, zero), tirx.const(1, dtype), _size_of(found))
                 found = _size_of(tirx.truncdiv(a[at], divisor) * b[at])
             T.buffer_store(out, found, i)
 
