@@ -16,9 +16,10 @@ from ...relay.lower.checks import RuntimeChecks
 from ...relay.lower.read_sizes import ReadSizes
 
 if TYPE_CHECKING:
+    import torch
     from torch import fx
 
-__all__ = ["WAY", "Converter", "Importing", "Symbols", "arguments_of", "cast_to", "refused"]
+__all__ = ["WAY", "Converter", "Importing", "Symbols", "arguments_of", "cast_to", "dtype_of", "refused"]
 
 WAY = "a program of torch.export"
 
@@ -74,6 +75,12 @@ def arguments_of(node: fx.Node) -> list[Any]:
     """Return the arguments of a node in the order of its operator's schema, with the defaults of those left out."""
     schema = cast("Any", node.target)._schema.arguments
     return [*node.args, *(node.kwargs.get(a.name, a.default_value) for a in schema[len(node.args) :])]
+
+
+def dtype_of(value: torch.Tensor | fx.Node) -> str:
+    """Return the data type of a tensor of PyTorch's, or of a node's result, by its name in TVM."""
+    tensor: Any = value if hasattr(value, "dtype") else value.meta["val"]
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def cast_to(importer: Importing, value: relax.Expr, dtype: str) -> relax.Expr:

@@ -122,18 +122,22 @@ def _operands(importer: Importing, node: fx.Node, given: Sequence[object] | None
     return found
 
 
-def _times(importer: Importing, a: Complex, b: Complex) -> Complex:
+def _times(
+    importer: Importing, a: Complex, b: Complex, multiply: Callable[..., relax.Expr] = relax.op.multiply
+) -> Complex:
+    """Return a product by the products of the parts: of elements, or of matrices."""
     emit, op = importer.block_builder.emit, relax.op
 
     def product(x: relax.Expr, y: relax.Expr) -> relax.Expr:
-        return emit(op.multiply(x, y))
+        return emit(multiply(x, y))
 
     real = emit(op.subtract(product(a.real, b.real), product(a.imaginary, b.imaginary)))
     return Complex(real, emit(op.add(product(a.real, b.imaginary), product(a.imaginary, b.real))))
 
 
 def _product(importer: Importing, node: fx.Node) -> Complex:
-    return _times(importer, *_operands(importer, node))
+    a, b = _operands(importer, node)
+    return _times(importer, a, b)
 
 
 def _combined(importer: Importing, node: fx.Node, *, combine: Callable[..., relax.Expr]) -> Complex:
@@ -204,13 +208,7 @@ def _logarithm(importer: Importing, node: fx.Node) -> Complex:
 
 def _matrix_product(importer: Importing, node: fx.Node) -> Complex:
     a, b = _operands(importer, node)
-    emit, op = importer.block_builder.emit, relax.op
-
-    def product(x: relax.Expr, y: relax.Expr) -> relax.Expr:
-        return emit(op.matmul(x, y))
-
-    real = emit(op.subtract(product(a.real, b.real), product(a.imaginary, b.imaginary)))
-    return Complex(real, emit(op.add(product(a.real, b.imaginary), product(a.imaginary, b.real))))
+    return _times(importer, a, b, relax.op.matmul)
 
 
 def _chosen(importer: Importing, node: fx.Node) -> Complex:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import tvm
@@ -10,11 +9,11 @@ from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from ...relay.ir import dims
-from ...relay.op.kernel import grid, loops
-from .arguments import Converter, Importing, arguments_of, cast_to, refused
+from ...relay.op.kernel import grid
+from .arguments import Converter, Importing, arguments_of, cast_to, dtype_of, refused
 from .effects import read_number, require_none, require_room
 from .formulas import known_sizes, sizes_of
-from .relay_operators import context_of
+from .relay_operators import looped
 
 if TYPE_CHECKING:
     from torch import fx
@@ -27,10 +26,6 @@ _LARGEST = (1 << 63) - 1
 
 def _zero(dtype: str = _INT) -> tirx.Expr:
     return tirx.const(0, dtype)
-
-
-def _loops(importer: Importing, results: list[Any], body: Callable[..., None], *given: Any, name: str) -> Any:  # noqa: ANN401 - as `loops`
-    return loops(context_of(importer), results, body, *given, name=name)
 
 
 def _counted_size(importer: Importing, node: fx.Node, size: tirx.Expr, number: relax.Expr) -> tirx.Expr:
@@ -47,7 +42,7 @@ def _occurrences(importer: Importing, node: fx.Node) -> relax.Expr:
     data, weights, least = arguments_of(node)
     emit, op = importer.block_builder.emit, relax.op
     x = cast_to(importer, importer.env[data], _INT)
-    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+    dtype = dtype_of(node)
 
     def count(outputs: list[tirx.Buffer], x: tirx.Buffer) -> None:
         bounds = outputs[0]
@@ -59,7 +54,7 @@ def _occurrences(importer: Importing, node: fx.Node) -> relax.Expr:
             T.buffer_store(bounds, tirx.max(bounds[0], tirx.Select(is_out, _zero(), x[i] + 1)), [0])
             T.buffer_store(bounds, tirx.max(bounds[1], tirx.Select(is_out, tirx.const(1, _INT), _zero())), [1])
 
-    bounds = _loops(importer, [([2], _INT)], count, x, name="bounds")
+    bounds = looped(importer, [([2], _INT)], count, x, name="bounds")
     flag = emit(op.take(bounds, relax.const(1, _INT), axis=0))
     require_none(importer, flag, "outside", f"{node.name}: there is a number below 0, or too large to count up to")
     (size,) = sizes_of(importer, node.meta["val"].shape)
@@ -79,7 +74,7 @@ def _occurrences(importer: Importing, node: fx.Node) -> relax.Expr:
         given.append(importer.env[weights])
         message = f"{node.name}: {{expected}} numbers are counted, and there are {{actual}} weights"
         importer.checks.emit(importer.block_builder, given[1].ty.shape[0], x.ty.shape[0], message)
-    return cast("relax.Expr", _loops(importer, [([read], dtype)], body, *given, name="bincount"))
+    return cast("relax.Expr", looped(importer, [([read], dtype)], body, *given, name="bincount"))
 
 
 def _histogram(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -116,7 +111,7 @@ def _histogram(importer: Importing, node: fx.Node) -> relax.Expr:
             T.buffer_store(out, out[at] + tirx.const(1, dtype), [at])
 
     results: list[Any] = [([bins], dtype), ([2], dtype), ([1], _INT)]
-    made, _, flag = _loops(importer, results, body, flat, name="histc")
+    made, _, flag = looped(importer, results, body, flat, name="histc")
     require_none(importer, flag, "endless", f"{node.name}: the range of the elements is not finite")
     return cast("relax.Expr", made)
 
@@ -156,7 +151,7 @@ def _most_frequent(importer: Importing, node: fx.Node) -> relax.Expr:
                 T.buffer_store(place, k, i)
 
     results: list[Any] = [(shape, str(value.ty.dtype)), (shape, _INT), ([2], _INT)]
-    found = _loops(importer, results, body, value, order, name="mode")[:2]
+    found = looped(importer, results, body, value, order, name="mode")[:2]
     kept = [emit(op.expand_dims(each, axis)) for each in found] if keepdims else list(found)
     return emit(relax.Tuple(kept))
 
@@ -183,7 +178,7 @@ def _runs(importer: Importing, node: fx.Node) -> relax.Expr:
             T.buffer_store(lengths, lengths[count[0] - 1] + 1, [count[0] - 1])
 
     results: list[Any] = [([length], _INT)] * 3 + [([1], _INT)]
-    number, first, lengths, count = _loops(importer, results, body, flat, name="runs")
+    number, first, lengths, count = looped(importer, results, body, flat, name="runs")
     (size,) = sizes_of(importer, node.meta["val"][0].shape)
     assert size is not None
     read = _counted_size(importer, node, size, count)
@@ -217,7 +212,7 @@ def _repetitions(importer: Importing, node: fx.Node) -> relax.Expr:
                 with T.Else():
                     T.buffer_store(total, total[0] + counts[i], [0])
 
-    total, flag = _loops(importer, [([1], _INT), ([1], _INT)], add, counts, name="added")
+    total, flag = looped(importer, [([1], _INT), ([1], _INT)], add, counts, name="added")
     require_none(importer, flag, "outside", f"{node.name}: a number of repetitions is below 0, or too large")
     if isinstance(size, tvm.ir.Var):
         read = _counted_size(importer, node, size, total)
@@ -233,8 +228,8 @@ def _repetitions(importer: Importing, node: fx.Node) -> relax.Expr:
             T.buffer_store(out, i, [place[0]])
             T.buffer_store(place, place[0] + 1, [0])
 
-    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
-    made = _loops(importer, [([read], _INT), ([1], _INT)], body, counts, name="repetitions")[0]
+    dtype = dtype_of(node)
+    made = looped(importer, [([read], _INT), ([1], _INT)], body, counts, name="repetitions")[0]
     return cast_to(importer, made, dtype)
 
 

@@ -10,11 +10,11 @@ from tvm.script.ir_builder import tirx as T
 
 from ...relax.positions import joined_shape
 from ...relay.ir import dims
-from ...relay.op.kernel import grid, loops
+from ...relay.op.kernel import grid
 from .arguments import Converter, Importing, arguments_of
 from .formulas import known_sizes
 from .matrix_kernels import at
-from .relay_operators import context_of
+from .relay_operators import looped
 
 if TYPE_CHECKING:
     from torch import fx
@@ -60,7 +60,7 @@ def _between(importer: Importing, node: fx.Node) -> relax.Expr:
             T.buffer_store(out, _root(out[tuple(place)], order), place)
 
     shape = [*stack, a.ty.shape[-2], b.ty.shape[-2]]
-    return cast("relax.Expr", loops(context_of(importer), [(shape, dtype)], body, a, b, name="cdist"))
+    return cast("relax.Expr", looped(importer, [(shape, dtype)], body, a, b, name="cdist"))
 
 
 def _within(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -81,7 +81,7 @@ def _within(importer: Importing, node: fx.Node) -> relax.Expr:
             T.buffer_store(place, place[0] + 1, [0])
 
     results: list[Any] = [(known_sizes(importer, node), dtype), ([1], "int64")]
-    return cast("relax.Expr", loops(context_of(importer), results, body, value, name="pdist")[0])
+    return cast("relax.Expr", looped(importer, results, body, value, name="pdist")[0])
 
 
 def _of_three(importer: Importing, node: fx.Node) -> relax.Expr:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, cast
 from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from ...relay.op.kernel import grid, loops
+from ...relay.op.kernel import grid
 from ...relay.op.ordering import is_nan, larger, smaller
-from .arguments import Converter, Importing, arguments_of, cast_to
-from .relay_operators import context_of
+from .arguments import Converter, Importing, arguments_of, cast_to, dtype_of
+from .relay_operators import looped
 
 if TYPE_CHECKING:
     from torch import fx
@@ -28,7 +28,7 @@ def mapped(importer: Importing, node: fx.Node, *, function: _Function, wide: str
 
     It is computed in `wide`, by default in float32 where the elements are no float64.
     """
-    result = str(node.meta["val"].dtype).removeprefix("torch.")
+    result = dtype_of(node)
     given = [importer.env[each] for each in arguments_of(node) if each in importer.env]  # without numbers
     dtype = str(given[0].ty.dtype) if result == "bool" else result
     name = str(node.target).split(".")[1]
@@ -132,7 +132,7 @@ def _running(importer: Importing, node: fx.Node, *, is_better: _Function) -> rel
             T.buffer_store(place, tirx.if_then_else(takes, i[at].astype("int64"), place[before]), i)
 
     results = [(shape, dtype), (shape, "int64")]
-    best, place = loops(context_of(importer), results, body, value, name="running")
+    best, place = looped(importer, results, body, value, name="running")
     return importer.block_builder.emit(relax.Tuple([best, place]))
 
 
@@ -149,7 +149,7 @@ def _running_log_sum(importer: Importing, node: fx.Node) -> relax.Expr:
             new = x[tuple(i)]
             T.buffer_store(out, tirx.if_then_else(i[at] == 0, new, _log_sum(out[before], new)), i)
 
-    return cast("relax.Expr", loops(context_of(importer), [(shape, dtype)], body, value, name="log_sum"))
+    return cast("relax.Expr", looped(importer, [(shape, dtype)], body, value, name="log_sum"))
 
 
 def _at_rank(importer: Importing, node: fx.Node) -> relax.Expr:

@@ -21,7 +21,7 @@ from ...relay.lower.read_sizes import ReadSizes
 from ...schedule.expressions import uses
 from ..packages import needed
 from .alike import are_equal, with_alike_sizes
-from .arguments import WAY, Importing, Symbols, refused
+from .arguments import WAY, Importing, Symbols, dtype_of, refused
 from .arithmetic import arithmetic
 from .complex_numbers import COMPLEX, Complex, as_real, complex_result, takes_complex, with_real_ends
 from .conditions import with_conditions
@@ -89,12 +89,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             for name, var in weights.items():
                 if name in complex_ends:
                     weights[name] = relax.Var(name, relax.TensorType([*var.ty.shape, 2], var.ty.dtype))
-            # PyTorch assumes 2 or more of each size where it exports, and lets a program run at 0 and 1 all the same.
-            declared = exported_program.range_constraints
-            allowed = {
-                name: (_fewest(name, declared) if lower == _ASSUMED else lower, upper)
-                for name, (lower, upper) in ranges.items()
-            }
+            allowed = {name: _allowed(name, exported_program.range_constraints, *ends) for name, ends in ranges.items()}
             return weights, {name: _as_specialized(var) for name, var in inputs.items()}, allowed
 
         @staticmethod
@@ -140,12 +135,18 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     return importer.checks.noted_in(module)
 
 
-def _fewest(name: str, declared: Mapping[sympy.Expr, Any]) -> int:
-    """Return the least that a size may be of which 2 was assumed: what sizes that are computed from it allow."""
+def _allowed(name: str, declared: Mapping[sympy.Expr, Any], lower: int, upper: int | None) -> tuple[int, int | None]:
+    """Return the least and the most that a size may be.
+
+    PyTorch assumes 2 or more of each where it exports, and lets a program run at 0 and 1 all the same: what sizes that
+    are computed from it allow.
+    """
+    if lower != _ASSUMED:
+        return lower, upper
     computed = [(size, size.free_symbols, range_.lower) for size, range_ in declared.items() if not size.is_Symbol]
     of_it = [(size, symbol, lower) for size, (symbol, *more), lower in computed if not more and symbol.name == name]
     fits = (k for k in range(_ASSUMED) if all(size.subs(symbol, k) >= lower for size, symbol, lower in of_it))
-    return next(fits, _ASSUMED)
+    return next(fits, _ASSUMED), upper
 
 
 def _only_of_complex(node: fx.Node) -> object:
@@ -257,7 +258,7 @@ def _require_room(importer: Importing, node: fx.Node) -> None:
     for each in value if isinstance(value, tuple | list) else (value,):
         if hasattr(each, "shape"):
             shape = [d for d in sizes_of(importer, each.shape) if d is not None]
-            require_room(importer, shape, str(each.dtype).removeprefix("torch."), node.name)
+            require_room(importer, shape, dtype_of(each), node.name)
 
 
 def _typed(importer: Importing, node: fx.Node, result: object) -> object:

@@ -6,7 +6,6 @@ Householder's reflections, and the exponential by scaling and squaring.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +14,16 @@ from tvm.script.ir_builder import tirx as T
 
 from ...relax.positions import joined_shape
 from ...relay.ir import dims
-from ...relay.op.kernel import grid, loops
+from ...relay.op.kernel import grid
 from . import matrix_kernels as kernels
-from .arguments import Converter, Importing, arguments_of, cast_to, refused
+from .arguments import Converter, Importing, arguments_of, cast_to, dtype_of, refused
 from .matrix_kernels import WIDE, at, number
-from .relay_operators import context_of
+from .relay_operators import looped
 
 if TYPE_CHECKING:
     from torch import fx
 
 __all__ = ["LINEAR_ALGEBRA"]
-
-
-def _loops(importer: Importing, results: list[Any], body: Callable[..., None], *given: relax.Expr, name: str) -> Any:  # noqa: ANN401 - as `loops`
-    return loops(context_of(importer), results, body, *given, name=name)
 
 
 def _factored(importer: Importing, x: relax.Expr) -> tuple[relax.Expr, relax.Expr, relax.Expr]:
@@ -42,7 +37,7 @@ def _factored(importer: Importing, x: relax.Expr) -> tuple[relax.Expr, relax.Exp
             kernels.eliminated(x, factors, pivots, info, best, i)
 
     results = [([*stack, rows, columns], WIDE), ([*stack, count], "int32"), (stack, "int32"), ([1], "int64")]
-    factors, pivots, info, _ = _loops(importer, results, body, x, name="factored")
+    factors, pivots, info, _ = looped(importer, results, body, x, name="factored")
     return factors, pivots, info
 
 
@@ -67,7 +62,7 @@ def _solved(importer: Importing, factors: relax.Expr, pivots: relax.Expr, right:
             kernels.substituted(factors, out, total, i, is_upper=True)
 
     given = [factors, pivots] if right is None else [factors, pivots, right]
-    return _loops(importer, [(shape, WIDE), ([1], WIDE)], body, *given, name="solved")[0]
+    return looped(importer, [(shape, WIDE), ([1], WIDE)], body, *given, name="solved")[0]
 
 
 def _inverse(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -124,7 +119,7 @@ def _of_diagonal(importer: Importing, node: fx.Node, *, is_logarithm: bool) -> r
                 else:
                     T.buffer_store(size, old * element, i)
 
-    sign, size = _loops(importer, [(stack, WIDE), (stack, WIDE)], body, factors, pivots, name="determinant")
+    sign, size = looped(importer, [(stack, WIDE), (stack, WIDE)], body, factors, pivots, name="determinant")
     emit = importer.block_builder.emit
     first = [sign, size] if is_logarithm else [emit(relax.op.multiply(sign, size))]
     return emit(relax.Tuple([*(cast_to(importer, each, dtype) for each in (*first, factors)), pivots]))
@@ -137,11 +132,16 @@ def _packed_factors(importer: Importing, node: fx.Node) -> relax.Expr:
     return importer.block_builder.emit(relax.Tuple([packed, pivots, info]))
 
 
+def _turned(importer: Importing, value: relax.Expr) -> relax.Expr:
+    """Return matrices with rows for columns."""
+    rank = value.ty.ndim
+    return importer.block_builder.emit(relax.op.permute_dims(value, [*range(rank - 2), rank - 1, rank - 2]))
+
+
 def _positive_factor(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return the triangular factors of positive matrices, and which of their minors is not positive."""
     data, is_upper = arguments_of(node)[:2]
     value, emit = importer.env[data], importer.block_builder.emit
-    order = [*range(value.ty.ndim - 2), value.ty.ndim - 1, value.ty.ndim - 2]
     shape = list(value.ty.shape)
 
     def body(outputs: list[tirx.Buffer], x: tirx.Buffer) -> None:
@@ -149,10 +149,10 @@ def _positive_factor(importer: Importing, node: fx.Node) -> relax.Expr:
         with grid(list(x.shape[:-2])) as i:
             kernels.cholesky(x, factor, info, total, i)
 
-    given = emit(relax.op.permute_dims(value, order)) if is_upper else value
+    given = _turned(importer, value) if is_upper else value
     results: list[Any] = [(shape, WIDE), (shape[:-2], "int32"), ([1], WIDE)]
-    factor, info, _ = _loops(importer, results, body, given, name="cholesky")
-    factor = emit(relax.op.permute_dims(factor, order)) if is_upper else factor
+    factor, info, _ = looped(importer, results, body, given, name="cholesky")
+    factor = _turned(importer, factor) if is_upper else factor
     return emit(relax.Tuple([cast_to(importer, factor, str(value.ty.dtype)), info]))
 
 
@@ -160,7 +160,7 @@ def _triangular(
     importer: Importing, node: fx.Node, a: relax.Expr, b: relax.Expr, ways: list[dict[str, bool]]
 ) -> relax.Expr:
     """Return the solutions of systems of triangles, one after the other."""
-    emit, op, dtype = importer.block_builder.emit, relax.op, str(node.meta["val"].dtype).removeprefix("torch.")
+    emit, op, dtype = importer.block_builder.emit, relax.op, dtype_of(node)
     stack = joined_shape([list(each.ty.shape)[:-2] for each in (a, b)])
     a, b = (emit(op.broadcast_to(each, relax.ShapeExpr([*stack, *list(each.ty.shape)[-2:]]))) for each in (a, b))
 
@@ -172,7 +172,7 @@ def _triangular(
             for way in ways:
                 kernels.substituted(a, out, total, i, **way)
 
-    made = _loops(importer, [(list(b.ty.shape), WIDE), ([1], WIDE)], body, a, b, name="triangular")[0]
+    made = looped(importer, [(list(b.ty.shape), WIDE), ([1], WIDE)], body, a, b, name="triangular")[0]
     return cast_to(importer, made, dtype)
 
 
@@ -181,17 +181,12 @@ def _of_triangle(importer: Importing, node: fx.Node) -> relax.Expr:
     is_upper, is_left, is_unit = (
         bool(node.kwargs.get(name, name == "left")) for name in ("upper", "left", "unitriangular")
     )
-    matrix, right, emit = importer.env[a], importer.env[b], importer.block_builder.emit
+    matrix, right = importer.env[a], importer.env[b]
     if is_left:
         return _triangular(importer, node, matrix, right, [{"is_upper": is_upper, "is_unit": is_unit}])
-
-    def turned(value: relax.Expr) -> relax.Expr:
-        rank = value.ty.ndim
-        return emit(relax.op.permute_dims(value, [*range(rank - 2), rank - 1, rank - 2]))
-
     # X A = B is A' X' = B'.
     way = {"is_upper": is_upper, "is_unit": is_unit, "is_transposed": True}
-    return turned(_triangular(importer, node, matrix, turned(right), [way]))
+    return _turned(importer, _triangular(importer, node, matrix, _turned(importer, right), [way]))
 
 
 def _of_positive_factor(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -216,7 +211,7 @@ def _orthogonal(importer: Importing, node: fx.Node) -> relax.Expr:
             kernels.householder(x, q, r, scales, total, i)
 
     results: list[Any] = [([*stack, rows, kept], WIDE), (list(value.ty.shape), WIDE), ([count], WIDE), ([1], WIDE)]
-    q, r, *_ = _loops(importer, results, body, value, name="orthogonal")
+    q, r, *_ = looped(importer, results, body, value, name="orthogonal")
     dtype = str(value.ty.dtype)
     rank = value.ty.ndim
     if mode != "complete":
@@ -237,7 +232,7 @@ def _exponential(importer: Importing, node: fx.Node) -> relax.Expr:
 
     square: Any = (shape[-2:], WIDE)
     results: list[Any] = [(shape, WIDE), square, square, square, ([2], WIDE), ([1], "int64")]
-    made = _loops(importer, results, body, value, name="exponential")[0]
+    made = looped(importer, results, body, value, name="exponential")[0]
     return cast_to(importer, made, str(value.ty.dtype))
 
 

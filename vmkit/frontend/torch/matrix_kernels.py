@@ -21,7 +21,7 @@ Index = Sequence[tirx.Expr]
 
 
 def number(value: float) -> tirx.Expr:
-    return tirx.const(value, WIDE)
+    return tirx.const(float(value), WIDE)
 
 
 def at(lead: Index, *index: tirx.Expr) -> tuple[tirx.Expr, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import relax, te, tirx
 
 from ...relay.ir import dims
-from .arguments import Converter, Importing, arguments_of, cast_to
+from .arguments import Converter, Importing, arguments_of, cast_to, dtype_of
 from .counting import COUNTING
 from .distances import DISTANCES
 from .effects import EFFECTS
@@ -33,18 +33,13 @@ if TYPE_CHECKING:
 __all__ = ["CONVERTERS", "filled"]
 
 
-def _dtype(node: fx.Node) -> str:
-    """Return the data type of a node's result."""
-    return str(cast("Any", node.meta["val"]).dtype).removeprefix("torch.")
-
-
 def _reduced(importer: Importing, node: fx.Node, *, reduce: Callable[..., relax.Expr], wide: str = "") -> relax.Expr:
     """Return a reduction along axes, by default along all of them, computed in `wide` if that is given."""
     data, axes, keepdims = [*arguments_of(node), None, False][:3]
     axes = [axes] if isinstance(axes, int) else list(axes or []) or None
-    value = cast_to(importer, importer.env[data], wide or _dtype(node))
+    value = cast_to(importer, importer.env[data], wide or dtype_of(node))
     made = importer.block_builder.emit(reduce(value, axis=axes, keepdims=bool(keepdims)))
-    return cast_to(importer, made, _dtype(node))
+    return cast_to(importer, made, dtype_of(node))
 
 
 def _least(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -61,7 +56,7 @@ def _joined(importer: Importing, node: fx.Node) -> relax.Expr:
     shapes = [list(each.meta["val"].shape) for each in given]
     is_empty = [len(shape) == 1 and isinstance(shape[0], int) and shape[0] == 0 for shape in shapes]
     kept = [each for each, empty in zip(given, is_empty, strict=True) if not empty] or given[:1]
-    parts = [cast_to(importer, importer.env[each], _dtype(node)) for each in kept]
+    parts = [cast_to(importer, importer.env[each], dtype_of(node)) for each in kept]
     joined = relax.op.concat(parts, axis) if len(parts) > 1 else parts[0]
     return importer.block_builder.emit(joined)
 
@@ -78,7 +73,7 @@ def _where_not_zero(importer: Importing, node: fx.Node) -> relax.Expr:
 def _scattered(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return a tensor of which elements are reduced with others where a tensor of positions says."""
     data, axis, index, source, reduction, includes = [*arguments_of(node), "sum", True][:6]
-    emit, value, at, dtype = importer.block_builder.emit, importer.env[data], importer.env[index], _dtype(node)
+    emit, value, at, dtype = importer.block_builder.emit, importer.env[data], importer.env[index], dtype_of(node)
     updates = _begin_of(importer, importer.env[source], list(at.ty.shape))
 
     def reduced(start: relax.Expr, more: relax.Expr, kind: str) -> relax.Expr:
@@ -142,7 +137,7 @@ def _reshaped(importer: Importing, node: fx.Node) -> relax.Expr:
 def _chosen(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return elements of one tensor where a mask is true, and of another elsewhere, in the type of both."""
     mask, first, second = (importer.env[each] for each in arguments_of(node))
-    dtype = _dtype(node)
+    dtype = dtype_of(node)
     made = relax.op.where(mask, cast_to(importer, first, dtype), cast_to(importer, second, dtype))
     return importer.block_builder.emit(made)
 
@@ -150,7 +145,7 @@ def _chosen(importer: Importing, node: fx.Node) -> relax.Expr:
 def _shifted(importer: Importing, node: fx.Node, *, shift: Callable[..., relax.Expr]) -> relax.Expr:
     """Return integers of which the bits are shifted, by as many places as others say, or a number."""
     data, by = arguments_of(node)
-    dtype = _dtype(node)
+    dtype = dtype_of(node)
     count = relax.const(by, dtype) if isinstance(by, int) else cast_to(importer, importer.env[by], dtype)
     return importer.block_builder.emit(shift(cast_to(importer, importer.env[data], dtype), count))
 
@@ -158,7 +153,7 @@ def _shifted(importer: Importing, node: fx.Node, *, shift: Callable[..., relax.E
 def _triangle(importer: Importing, node: fx.Node, *, places: Callable[..., Any]) -> relax.Expr:
     """Return the positions of a triangle of a matrix."""
     rows, columns, offset, *_ = arguments_of(node)
-    return relax.const(np.stack(places(rows, offset, columns)).astype(_dtype(node)))
+    return relax.const(np.stack(places(rows, offset, columns)).astype(dtype_of(node)))
 
 
 def filled(importer: Importing, own: Callable[[fx.Node], object], node: fx.Node) -> object:
@@ -167,17 +162,17 @@ def filled(importer: Importing, own: Callable[[fx.Node], object], node: fx.Node)
     if not isinstance(value, float) or math.isfinite(value):
         return own(node)
     shape = relax.ShapeExpr(known_sizes(importer, node))
-    return importer.block_builder.emit(relax.op.broadcast_to(relax.const(value, _dtype(node)), shape))
+    return importer.block_builder.emit(relax.op.broadcast_to(relax.const(value, dtype_of(node)), shape))
 
 
 def _unwritten(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return a tensor of which PyTorch does not say what it holds."""
-    return importer.block_builder.emit(relax.op.zeros(relax.ShapeExpr(known_sizes(importer, node)), _dtype(node)))
+    return importer.block_builder.emit(relax.op.zeros(relax.ShapeExpr(known_sizes(importer, node)), dtype_of(node)))
 
 
 def _number(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return a number as a tensor of no axes; one that is computed of sizes by its formula."""
-    value, dtype = arguments_of(node)[0], _dtype(node)
+    value, dtype = arguments_of(node)[0], dtype_of(node)
     if isinstance(value, bool | int | float):
         return relax.const(value, dtype)
     formula = number_of(importer, node, value.meta["val"])

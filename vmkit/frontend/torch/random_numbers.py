@@ -16,20 +16,18 @@ from tvm import relax, te, tirx
 from tvm.script.ir_builder import tirx as T
 
 from ...relay.ir import dims
-from ...relay.op.kernel import grid, loops
-from .arguments import Converter, Importing, arguments_of, cast_to, refused
+from ...relay.op.kernel import grid
+from .arguments import Converter, Importing, arguments_of, cast_to, dtype_of, refused
 from .effects import require_none
 from .formulas import known_sizes
 from .functions import mapped_tensors
-from .matrix_kernels import at
-from .relay_operators import context_of, lowered
+from .matrix_kernels import WIDE, at, number
+from .relay_operators import looped, lowered
 
 if TYPE_CHECKING:
     from torch import fx
 
 __all__ = ["RANDOM_NUMBERS"]
-
-_WIDE = "float64"
 
 
 def _drawn(importer: Importing, kind: str, shape: list[tirx.Expr]) -> relax.Expr:
@@ -39,32 +37,24 @@ def _drawn(importer: Importing, kind: str, shape: list[tirx.Expr]) -> relax.Expr
     return cast("relax.Expr", made)
 
 
-def _dtype(node: fx.Node) -> str:
-    return str(cast("Any", node.meta["val"]).dtype).removeprefix("torch.")
-
-
 def _mapped(importer: Importing, node: fx.Node, kind: str, function: Callable[[tirx.Expr], tirx.Expr]) -> relax.Expr:
     """Return a function of numbers, of the shape and the type of a node's result."""
     drawn = _drawn(importer, kind, known_sizes(importer, node))
-    return cast_to(importer, mapped_tensors(importer, [drawn], _WIDE, function, name=kind), _dtype(node))
-
-
-def _number(value: float) -> tirx.Expr:
-    return tirx.const(float(value), _WIDE)
+    return cast_to(importer, mapped_tensors(importer, [drawn], WIDE, function, name=kind), dtype_of(node))
 
 
 def _plain(importer: Importing, node: fx.Node, *, kind: str) -> relax.Expr:
-    return cast_to(importer, _drawn(importer, kind, known_sizes(importer, node)), _dtype(node))
+    return cast_to(importer, _drawn(importer, kind, known_sizes(importer, node)), dtype_of(node))
 
 
 def _uniform(importer: Importing, node: fx.Node) -> relax.Expr:
     _, low, high, *_ = arguments_of(node)
-    return _mapped(importer, node, "uniform", lambda u: u * _number(high - low) + _number(low))
+    return _mapped(importer, node, "uniform", lambda u: u * number(high - low) + number(low))
 
 
 def _exponential(importer: Importing, node: fx.Node) -> relax.Expr:
     _, rate, *_ = arguments_of(node)
-    return _mapped(importer, node, "uniform", lambda u: -tirx.log1p(-u) / _number(rate))
+    return _mapped(importer, node, "uniform", lambda u: -tirx.log1p(-u) / number(rate))
 
 
 def _integers(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -74,7 +64,7 @@ def _integers(importer: Importing, node: fx.Node) -> relax.Expr:
     low, high = values.get("low", 0), values["high"]
     if not (isinstance(low, int) and isinstance(high, int)):
         raise refused(node, "draws whole numbers between bounds that are computed")
-    return _mapped(importer, node, "uniform", lambda u: tirx.floor(u * _number(high - low)) + _number(low))
+    return _mapped(importer, node, "uniform", lambda u: tirx.floor(u * number(high - low)) + number(low))
 
 
 def _normal(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -84,14 +74,14 @@ def _normal(importer: Importing, node: fx.Node) -> relax.Expr:
     made = _drawn(importer, "normal", known_sizes(importer, node))
     for value, combine in ((deviation, op.multiply), (mean, op.add)):
         own = importer.env.get(value)
-        factor = relax.const(float(value), _WIDE) if own is None else cast_to(importer, own, _WIDE)
+        factor = relax.const(float(value), WIDE) if own is None else cast_to(importer, own, WIDE)
         made = emit(combine(made, factor))
-    return cast_to(importer, made, _dtype(node))
+    return cast_to(importer, made, dtype_of(node))
 
 
 def _normal_like(importer: Importing, node: fx.Node) -> relax.Expr:
     _, mean, deviation, *_ = arguments_of(node)
-    return _mapped(importer, node, "normal", lambda z: z * _number(deviation) + _number(mean))
+    return _mapped(importer, node, "normal", lambda z: z * number(deviation) + number(mean))
 
 
 def _kept(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -102,7 +92,7 @@ def _kept(importer: Importing, node: fx.Node) -> relax.Expr:
     if trains is False or chance == 0:
         return emit(relax.Tuple([value, emit(op.full(relax.ShapeExpr(shape), relax.const(True, "bool")))]))
     dtype = str(value.ty.dtype)
-    mask = emit(op.greater_equal(_drawn(importer, "uniform", shape), relax.const(float(chance), _WIDE)))
+    mask = emit(op.greater_equal(_drawn(importer, "uniform", shape), relax.const(float(chance), WIDE)))
     scale = relax.const(0.0 if chance == 1 else 1 / (1 - chance), dtype)
     made = emit(op.multiply(emit(op.multiply(value, emit(op.astype(mask, dtype)))), scale))
     return emit(relax.Tuple([made, mask]))
@@ -115,9 +105,9 @@ def _places(importer: Importing, node: fx.Node) -> relax.Expr:
     back; one each of a row of its own is drawn with it.
     """
     data, count, puts_back, *_ = arguments_of(node)
-    value, emit, op = cast_to(importer, importer.env[data], _WIDE), importer.block_builder.emit, relax.op
+    value, emit, op = cast_to(importer, importer.env[data], WIDE), importer.block_builder.emit, relax.op
     *lead, classes = list(value.ty.shape)
-    number = known_sizes(importer, node)[-1]
+    drawings = known_sizes(importer, node)[-1]
     _require_weights(importer, node, value)
     if not puts_back:
         if not isinstance(count, int):
@@ -126,12 +116,12 @@ def _places(importer: Importing, node: fx.Node) -> relax.Expr:
 
         def key(u: tirx.Expr, weight: tirx.Expr) -> tirx.Expr:
             # The logarithm of it; what weighs nothing comes last.
-            return tirx.Select(weight > _number(0), tirx.log(u) / weight, _number(float("-inf")))
+            return tirx.Select(weight > number(0), tirx.log(u) / weight, number(float("-inf")))
 
-        ranked = mapped_tensors(importer, keys, _WIDE, key, name="rank")
+        ranked = mapped_tensors(importer, keys, WIDE, key, name="rank")
         return emit(op.topk(ranked, count, axis=-1, ret_type="indices", largest=True, dtype="int64"))
     sums = emit(op.cumsum(value, axis=len(lead)))
-    drawn = _drawn(importer, "uniform", [*lead, number])
+    drawn = _drawn(importer, "uniform", [*lead, drawings])
 
     def kernel(sums: te.Tensor, drawn: te.Tensor) -> te.Tensor:
         k = te.reduce_axis((0, sums.shape[-1]), "k")
@@ -152,15 +142,15 @@ def _require_weights(importer: Importing, node: fx.Node, value: relax.Expr) -> N
         flag, total = outputs
         T.buffer_store(flag, tirx.const(0, "int64"), [0])
         with grid(list(x.shape[:-1])) as row:
-            T.buffer_store(total, _number(0), [0])
+            T.buffer_store(total, number(0), [0])
             with grid([x.shape[-1]]) as (k,):
                 weight = T.bind(x[at(row, k)])
-                is_good = tirx.all(weight >= _number(0), tirx.Not(tirx.isinf(weight)))
-                T.buffer_store(total, total[0] + tirx.Select(is_good, weight, _number(-math.inf)), [0])
-            with T.If(tirx.Not(total[0] > _number(0))), T.Then():
+                is_good = tirx.all(weight >= number(0), tirx.Not(tirx.isinf(weight)))
+                T.buffer_store(total, total[0] + tirx.Select(is_good, weight, number(-math.inf)), [0])
+            with T.If(tirx.Not(total[0] > number(0))), T.Then():
                 T.buffer_store(flag, tirx.const(1, "int64"), [0])
 
-    flag, _ = loops(context_of(importer), [([1], "int64"), ([1], _WIDE)], body, value, name="weighed")
+    flag, _ = looped(importer, [([1], "int64"), ([1], WIDE)], body, value, name="weighed")
     message = f"{node.name}: in a row of weights one is negative or not finite, or all are 0"
     require_none(importer, flag, f"{node.name}_weights", message)
 
@@ -173,15 +163,15 @@ def _permuted(importer: Importing, node: fx.Node) -> relax.Expr:
     def body(outputs: list[tirx.Buffer], drawn: tirx.Buffer) -> None:
         (out,) = outputs
         with grid([out.shape[0]]) as (i,):
-            other = T.bind((drawn[i] * (i + 1).astype(_WIDE)).astype("int64"))
+            other = T.bind((drawn[i] * (i + 1).astype(WIDE)).astype("int64"))
             T.buffer_store(out, i, [i])
             moved = T.bind(out[other])
             T.buffer_store(out, i, [other])
             with T.If(other != i), T.Then():
                 T.buffer_store(out, moved, [i])
 
-    made = loops(context_of(importer), [([length], "int64")], body, drawn, name="permuted")
-    return cast_to(importer, cast("relax.Expr", made), _dtype(node))
+    made = looped(importer, [([length], "int64")], body, drawn, name="permuted")
+    return cast_to(importer, cast("relax.Expr", made), dtype_of(node))
 
 
 def _leaky(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -193,9 +183,7 @@ def _leaky(importer: Importing, node: fx.Node) -> relax.Expr:
     factor = relax.const((low + high) / 2, dtype)
     if trains:
         drawn = _drawn(importer, "uniform", shape)
-        ranged = mapped_tensors(
-            importer, [drawn], _WIDE, lambda u: u * _number(high - low) + _number(low), name="slope"
-        )
+        ranged = mapped_tensors(importer, [drawn], WIDE, lambda u: u * number(high - low) + number(low), name="slope")
         factor = cast_to(importer, ranged, dtype)
     noise = emit(op.where(emit(op.less(value, zero)), factor, one))
     return emit(relax.Tuple([emit(op.multiply(value, noise)), noise]))

@@ -12,6 +12,7 @@ from ...relay.ir import dims
 from ...relay.ir.types import TensorType
 from ...relay.lower.context import LowerContext
 from ...relay.lower.repeated_kernels import RepeatedKernels
+from ...relay.op.kernel import loops
 from ...relay.op.registry import entry
 from .arguments import Converter, Importing, arguments_of, refused
 from .formulas import known_sizes, sizes_of
@@ -19,17 +20,26 @@ from .formulas import known_sizes, sizes_of
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["OF_RELAY", "adaptive_averaged", "averaged", "context_of", "lowered", "pooled"]
+__all__ = ["OF_RELAY", "adaptive_averaged", "averaged", "looped", "lowered", "pooled"]
 
 
-def context_of(importer: Importing) -> LowerContext:
+def _context_of(importer: Importing) -> LowerContext:
     """Return where kernels of Relay's go: into the function that an importer writes."""
-    return LowerContext(RepeatedKernels(importer.block_builder), importer.checks)
+    context = LowerContext(RepeatedKernels(importer.block_builder), importer.checks)
+    context.read_sizes = importer.read_sizes  # what was checked is not checked again
+    return context
+
+
+def looped(
+    importer: Importing, results: Sequence[Any], body: Callable[..., None], *given: relax.Expr, name: str
+) -> Any:  # noqa: ANN401 - as `loops`
+    """Return tensors that loops write; see :func:`vmkit.relay.op.kernel.loops`."""
+    return loops(_context_of(importer), results, body, *given, name=name)
 
 
 def lowered(importer: Importing, name: str, *values: relax.Expr, **attributes: object) -> Any:  # noqa: ANN401 - as `lower`
     """Return what Relay's operator `name` gives for tensors of Relax: a tensor, or a tuple of them."""
-    context, made = context_of(importer), entry(name)
+    context, made = _context_of(importer), entry(name)
     context.current = made
     context.types = [TensorType(context.shape(each), str(each.ty.dtype)) for each in values]
     assert made.lower is not None

@@ -13,34 +13,29 @@ from typing import TYPE_CHECKING, Any, cast
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 
-from ...relay.op.kernel import grid, loops
-from .arguments import Converter, Importing, arguments_of, cast_to, refused
+from ...relay.op.kernel import grid
+from .arguments import Converter, Importing, arguments_of, cast_to, dtype_of, refused
 from .functions import mapped, mapped_tensors
-from .relay_operators import context_of
+from .matrix_kernels import WIDE, number
+from .relay_operators import looped
 
 if TYPE_CHECKING:
     from torch import fx
 
 __all__ = ["SPECIAL_FUNCTIONS"]
 
-_WIDE = "float64"
-
-
-def _number(value: float) -> tirx.Expr:
-    return tirx.const(value, _WIDE)
-
 
 def _polynomial(x: tirx.Expr, coefficients: Sequence[float]) -> tirx.Expr:
     """Return a polynomial by its coefficients, that of the highest power first."""
-    value = _number(coefficients[0])
+    value = number(coefficients[0])
     for coefficient in coefficients[1:]:
-        value = value * x + _number(coefficient)
+        value = value * x + number(coefficient)
     return value
 
 
 def _sine_of_turns(x: tirx.Expr) -> tirx.Expr:
     """Return the sine of a number times pi, exactly 0 at whole numbers; its sign is not that of the sine."""
-    return tirx.sin((x - tirx.floor(x)) * _number(math.pi))
+    return tirx.sin((x - tirx.floor(x)) * number(math.pi))
 
 
 _LANCZOS = 7
@@ -52,17 +47,17 @@ _LANCZOS_TERMS = (
 
 def _log_gamma(x: tirx.Expr) -> tirx.Expr:
     """Return the logarithm of the size of gamma: Lanczos' approximation, and the reflection below one half."""
-    is_left = x < _number(0.5)
-    z = tirx.Select(is_left, -x, x - _number(1))
-    total = _number(0.99999999999980993)
+    is_left = x < number(0.5)
+    z = tirx.Select(is_left, -x, x - number(1))
+    total = number(0.99999999999980993)
     for k, factor in enumerate(_LANCZOS_TERMS, 1):
-        total = total + _number(factor) / (z + _number(k))
-    base = z + _number(_LANCZOS + 0.5)
+        total = total + number(factor) / (z + number(k))
+    base = z + number(_LANCZOS + 0.5)
     # As one product, (z + 1/2) log(base) - base loses nothing where both are large.
-    right = (z + _number(0.5)) * (tirx.log(base) - _number(1)) - _number(_LANCZOS)
-    right = right + tirx.log(total) + _number(0.5 * math.log(2 * math.pi))
-    left = _number(math.log(math.pi)) - tirx.log(tirx.abs(_sine_of_turns(x))) - right
-    return tirx.Select(tirx.isinf(x), _number(math.inf), tirx.Select(is_left, left, right))
+    right = (z + number(0.5)) * (tirx.log(base) - number(1)) - number(_LANCZOS)
+    right = right + tirx.log(total) + number(0.5 * math.log(2 * math.pi))
+    left = number(math.log(math.pi)) - tirx.log(tirx.abs(_sine_of_turns(x))) - right
+    return tirx.Select(tirx.isinf(x), number(math.inf), tirx.Select(is_left, left, right))
 
 
 _SHIFT = 10
@@ -71,20 +66,20 @@ _BERNOULLI = (1 / 12, -691 / 32760, 1 / 132, -1 / 240, 1 / 252, -1 / 120, 1 / 12
 
 def _digamma(x: tirx.Expr) -> tirx.Expr:
     """Return the derivative of the logarithm of gamma, by Stirling's series ten places on."""
-    is_left = x < _number(0)
-    z = tirx.Select(is_left, _number(1) - x, x)
-    far = z + _number(_SHIFT)
-    inverse = _number(1) / (far * far)
-    value = tirx.log(far) - _number(0.5) / far - _polynomial(inverse, _BERNOULLI) * inverse
+    is_left = x < number(0)
+    z = tirx.Select(is_left, number(1) - x, x)
+    far = z + number(_SHIFT)
+    inverse = number(1) / (far * far)
+    value = tirx.log(far) - number(0.5) / far - _polynomial(inverse, _BERNOULLI) * inverse
     for k in range(_SHIFT):
-        value = value - _number(1) / (z + _number(k))
-    turns = (x - tirx.floor(x)) * _number(math.pi)
-    value = value - tirx.Select(is_left, _number(math.pi) * tirx.cos(turns) / tirx.sin(turns), _number(0))
+        value = value - number(1) / (z + number(k))
+    turns = (x - tirx.floor(x)) * number(math.pi)
+    value = value - tirx.Select(is_left, number(math.pi) * tirx.cos(turns) / tirx.sin(turns), number(0))
     is_pole = tirx.all(is_left, tirx.EQ(x, tirx.floor(x)))
     # -inf at 0 and inf at the 0 below it.
-    at_zero = _number(-1) / x
-    value = tirx.Select(is_pole, _number(math.nan), tirx.Select(tirx.EQ(x, _number(0)), at_zero, value))
-    return tirx.Select(tirx.EQ(x, _number(math.inf)), x, value)
+    at_zero = number(-1) / x
+    value = tirx.Select(is_pole, number(math.nan), tirx.Select(tirx.EQ(x, number(0)), at_zero, value))
+    return tirx.Select(tirx.EQ(x, number(math.inf)), x, value)
 
 
 _NEAR = 20.0  # from here on the asymptotic series is exact to all digits
@@ -94,21 +89,21 @@ def _bessel(x: tirx.Expr, *, order: int, is_scaled: bool) -> tirx.Expr:
     """Return the modified Bessel function of the first kind of order 0 or 1, divided by exp(abs(x)) if asked for."""
     size = tirx.abs(x)
     # The terms are positive: none takes digits from another. Far away the series would be endless.
-    quarter = tirx.min(size, _number(_NEAR)) * tirx.min(size, _number(_NEAR)) * _number(0.25)
+    quarter = tirx.min(size, number(_NEAR)) * tirx.min(size, number(_NEAR)) * number(0.25)
     powers = [1 / (math.factorial(k) * math.factorial(k + order)) for k in range(60, -1, -1)]
     near = _polynomial(quarter, powers)
-    near = near * size * _number(0.5) if order else near
+    near = near * size * number(0.5) if order else near
     near = near * tirx.exp(-size) if is_scaled else near
-    inverse = _number(1) / tirx.max(size, _number(_NEAR))
+    inverse = number(1) / tirx.max(size, number(_NEAR))
     terms = [1.0]
     for k in range(1, 24):
         terms.append(terms[-1] * ((2 * k - 1) ** 2 - 4 * order**2) / (8 * k))
-    far = _polynomial(inverse, terms[::-1]) * tirx.sqrt(inverse / _number(2 * math.pi))
+    far = _polynomial(inverse, terms[::-1]) * tirx.sqrt(inverse / number(2 * math.pi))
     # In two halves: exp(x) alone is endless before the function is.
-    far = far if is_scaled else far * tirx.exp(size * _number(0.5)) * tirx.exp(size * _number(0.5))
-    value = tirx.Select(size < _number(_NEAR), near, far)
-    value = tirx.Select(x < _number(0), -value, value) if order else value
-    endless = tirx.Select(tirx.isinf(x), _number(0) if is_scaled else (x if order else size), value)
+    far = far if is_scaled else far * tirx.exp(size * number(0.5)) * tirx.exp(size * number(0.5))
+    value = tirx.Select(size < number(_NEAR), near, far)
+    value = tirx.Select(x < number(0), -value, value) if order else value
+    endless = tirx.Select(tirx.isinf(x), number(0) if is_scaled else (x if order else size), value)
     return tirx.Select(tirx.isnan(x), x, endless)
 
 
@@ -124,42 +119,42 @@ _TAIL = (
 
 
 def _erf_inverse_near(x: tirx.Expr) -> tirx.Expr:
-    w = -tirx.log((_number(1) - x) * (_number(1) + x))
-    centre, tail = _polynomial(w - _number(2.5), _CENTRE), _polynomial(tirx.sqrt(w) - _number(3), _TAIL)
-    return x * tirx.Select(w < _number(5), centre, tail)
+    w = -tirx.log((number(1) - x) * (number(1) + x))
+    centre, tail = _polynomial(w - number(2.5), _CENTRE), _polynomial(tirx.sqrt(w) - number(3), _TAIL)
+    return x * tirx.Select(w < number(5), centre, tail)
 
 
 def _erf_inverse_step(y: tirx.Expr, x: tirx.Expr) -> tirx.Expr:
     """Return an inverse that is nearer by a step of Newton's; at the ends, and beyond them, there is no step."""
-    slope = _number(2 / math.sqrt(math.pi)) * tirx.exp(-y * y)
+    slope = number(2 / math.sqrt(math.pi)) * tirx.exp(-y * y)
     nearer = y - (tirx.erf(y) - x) / slope
     size = tirx.abs(x)
-    end = tirx.Select(x > _number(0), _number(math.inf), _number(-math.inf))
-    beyond = tirx.Select(tirx.EQ(size, _number(1)), end, _number(math.nan))
-    return tirx.Select(size < _number(1), nearer, beyond)
+    end = tirx.Select(x > number(0), number(math.inf), number(-math.inf))
+    beyond = tirx.Select(tirx.EQ(size, number(1)), end, number(math.nan))
+    return tirx.Select(size < number(1), nearer, beyond)
 
 
 def _erf_inverse(importer: Importing, node: fx.Node) -> relax.Expr:
-    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
-    x = cast_to(importer, importer.env[arguments_of(node)[0]], _WIDE)
-    found = mapped_tensors(importer, [x], _WIDE, _erf_inverse_near, name="erfinv_near")
+    dtype = dtype_of(node)
+    x = cast_to(importer, importer.env[arguments_of(node)[0]], WIDE)
+    found = mapped_tensors(importer, [x], WIDE, _erf_inverse_near, name="erfinv_near")
     for _ in range(2):
-        found = mapped_tensors(importer, [found, x], _WIDE, _erf_inverse_step, name="erfinv_step")
+        found = mapped_tensors(importer, [found, x], WIDE, _erf_inverse_step, name="erfinv_step")
     return cast_to(importer, found, dtype)
 
 
 def _next_after(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return the number beside another one in its type, towards a third."""
-    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+    dtype = dtype_of(node)
     if dtype not in ("float32", "float64"):
         raise refused(node, f"steps through numbers of {dtype}; there are steps of float32 and float64")
     bits = "int" + dtype[-2:]
 
     def step(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
-        number, zero = tirx.reinterpret(bits, a), tirx.const(0, dtype)
+        own, zero = tirx.reinterpret(bits, a), tirx.const(0, dtype)
         one = tirx.const(1, bits)
         is_away = tirx.Select(a > zero, b > a, b < a)
-        moved = tirx.Select(is_away, number + one, number - one)
+        moved = tirx.Select(is_away, own + one, own - one)
         least = tirx.reinterpret(dtype, one)
         from_zero = tirx.Select(b > zero, least, -least)
         value = tirx.Select(tirx.EQ(a, zero), from_zero, tirx.reinterpret(dtype, moved))
@@ -171,7 +166,7 @@ def _next_after(importer: Importing, node: fx.Node) -> relax.Expr:
 
 def _divisor(importer: Importing, node: fx.Node, *, is_multiple: bool) -> relax.Expr:
     """Return the greatest common divisor of integers beside each other, or their least common multiple."""
-    dtype = str(node.meta["val"].dtype).removeprefix("torch.")
+    dtype = dtype_of(node)
     emit, op = importer.block_builder.emit, relax.op
     first, second = (cast_to(importer, importer.env[each], dtype) for each in arguments_of(node))
     shape = emit(op.add(first, second)).ty.shape
@@ -196,7 +191,7 @@ def _divisor(importer: Importing, node: fx.Node, *, is_multiple: bool) -> relax.
             T.buffer_store(out, found, i)
 
     results: list[Any] = [(list(shape), dtype), ([2], dtype)]
-    return cast("relax.Expr", loops(context_of(importer), results, body, *wide, name="divisor")[0])
+    return cast("relax.Expr", looped(importer, results, body, *wide, name="divisor")[0])
 
 
 def _size_of(value: tirx.Expr) -> tirx.Expr:
@@ -205,7 +200,7 @@ def _size_of(value: tirx.Expr) -> tirx.Expr:
 
 
 def _wide(function: Callable[..., tirx.Expr]) -> Converter:
-    return partial(mapped, function=function, wide=_WIDE)
+    return partial(mapped, function=function, wide=WIDE)
 
 
 SPECIAL_FUNCTIONS: dict[str, Converter] = {
