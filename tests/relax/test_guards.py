@@ -47,6 +47,16 @@ def test_a_division_by_zero_gives_zero(name: str, dtype: str) -> None:
     np.testing.assert_array_equal(found, np.array(wanted * 4, dtype))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
+@pytest.mark.parametrize("name", ["divide", "floor_divide", "mod", "floor_mod"])
+def test_a_division_by_the_number_zero_is_that_by_an_element(name: str, dtype: str) -> None:
+    operator, given, zeros = getattr(relax.op, name), np.array([5, 0, 7], dtype), np.zeros(3, dtype)
+    (found,) = ran(lambda x: operator(x, relax.const(0, dtype)), given, sizes=1)
+    (wanted,) = ran(operator, given, zeros)
+    np.testing.assert_array_equal(found, wanted)
+    assert not np.isfinite(found).any() if dtype == "float32" else not found.any()
+
+
 def test_a_step_of_zero_takes_nothing() -> None:
     first, last, step = np.array([0, 1]), np.array([3, FAR]), np.array([0, 2])
     (found,) = ran(relax.op.dynamic_strided_slice, DATA, first, last, step)

@@ -7,6 +7,7 @@ from tvm.relax import transform
 
 from .comparisons import COMPARED
 from .dispatch import dispatch_sampling, dispatch_sort_scan
+from .divisors import DIVIDED
 from .guards import with_guards
 from .positions import LIMITED
 from .slices import SLICE, legalized_slice
@@ -22,4 +23,6 @@ def kernels_for_the_target() -> list[tvm.transform.Pass]:
 
 def kernels_of_operators() -> tvm.transform.Pass:
     """Return the pass for all other operators."""
-    return with_guards(transform.LegalizeOps({**legalizations(), SLICE: legalized_slice, **LIMITED, **COMPARED}))
+    return with_guards(
+        transform.LegalizeOps({**legalizations(), SLICE: legalized_slice, **LIMITED, **COMPARED, **DIVIDED})
+    )
