@@ -18,6 +18,7 @@ from tvm.tirx.compilation_pipeline import get_tir_pipeline, register_tir_pipelin
 from ..kernels.builder import WRITTEN_OUT
 from ..relax.kernel_groups.parts import parts_called
 from ..relax.stack_buffers import keep_on_stack
+from ..schedule.float_algebra import with_float_algebra
 from ..schedule.rule import BY_RULE
 from .large_sizes import large_tensors
 
@@ -43,7 +44,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
         others: Functions = {}
         for gvar, function in mod.functions.items():
             of_kind = written if WRITTEN_OUT in function.attrs else by_rule if BY_RULE in function.attrs else others
-            of_kind[gvar] = function
+            of_kind[gvar] = with_float_algebra(function)
         asked = {name for name in context.config if context.config[name]}
         passes = ((written, _of_loops(asked)), (by_rule, _of_blocks(asked)), (others, lower_any))
         made: Functions = {}

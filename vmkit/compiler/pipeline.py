@@ -36,6 +36,7 @@ from ..relax.parameter_sizes import sizes_from_casts, sizes_of_parameters
 from ..relax.patterns import annotate_patterns
 from ..relax.places import keeping_places, nodes_of_kernels
 from ..relax.planning import plan_memory
+from ..relax.rewrite import with_functions
 from ..relax.scaled_storage import share_scaled_storage
 from ..relax.shape_heap import lower_shapes
 from ..relax.shape_pipeline import SHAPES
@@ -47,6 +48,7 @@ from ..relax.symbols import with_prefix
 from ..relax.views import copies_of_given_values, views_of_reshapes
 from ..relay.pass_options import FILL_SPAN
 from ..schedule.cpu import schedule_kernels
+from ..schedule.float_algebra import with_float_algebra
 from ..schedule.rule import CHOSEN
 from ..target.llvm import operating_system
 from ..tophub.choosing import choose
@@ -259,6 +261,8 @@ def link(
         own = _libraries(kernels, shapes, target)
         built = link_executable(code.builder, target, None, PIPELINE)
     else:
+        if kernels is not None:
+            kernels = with_functions(kernels, {v: with_float_algebra(f) for v, f in kernels.functions.items()})
         built = link_executable(code.builder, target, kernels, "default")
         # Where there is no kernel, TVM puts an empty file of C in its place, which would have to be compiled.
         own = () if kernels is None else tuple(built.imports)
