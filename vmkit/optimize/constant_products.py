@@ -13,10 +13,12 @@ from ..kernels.packed_product.weight import PackedWeight
 from ..relay.ir import Call, Expr, Op, RelayExpr
 from ..relay.op.registry import entry
 from ..relay.transform.share_constants import SharedConstants
+from ..values.host_memory import return_free_memory
 from .ops.packed_product import PackedProductAttrs, packed_weight
 
 __all__ = ["ConstantProduct", "constant_product"]
 
+_LARGE = 1 << 20  # bytes of a weight: what packing it has left between what stays adds up to all weights
 _LAYOUTS = {("nn.conv1d", "NWC"): "OWI", ("nn.conv2d", "NHWC"): "OHWI"}
 
 
@@ -71,6 +73,8 @@ class ConstantProduct:
         weight = self.weight if weight is None else weight
         attrs = self.attrs(encoding, weight)
         packed = shared.const(packed_weight(PackedProductAttrs(**attrs)).pack(weight))
+        if weight.nbytes >= _LARGE:
+            return_free_memory()
         return entry("nn.contrib_packed_product").call(data, packed, *filler, **attrs)
 
 

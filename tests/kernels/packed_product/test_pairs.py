@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -114,6 +116,21 @@ def test_what_a_weight_says_of_itself_reaches_nothing_else(name: str) -> None:
     said = relay.Call(call.op, [data, given, call.args[2]], call.attrs)
     result = compiled(data, said, target).run(integers(3, 128)).numpy()
     assert result.shape == (3, 64) and np.abs(result.astype("int64")).max() <= 128 * 2 * 255 * 128
+
+
+@pytest.mark.parametrize("encoding", PAIRS, ids=lambda encoding: encoding.name)
+def test_packing_takes_little_memory_beside_the_weight(encoding: IntegerPairs) -> None:
+    weight = some_large(256, 3, 3, 256)
+    shape = ProductShape.of_window(256, 256, (3, 3), (1, 1), (1, 1), (0, 0, 0, 0))
+    tracemalloc.start()
+    try:
+        extras = PackedWeight(shape, encoding).extras_of(weight)
+        packed = PackedWeight(shape, encoding, extras).pack(weight)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # The weight filled up, and what one block of outputs takes meanwhile.
+    assert most < packed.nbytes + 2 * weight.nbytes
 
 
 def test_groups_that_are_there_twice_are_of_pairs_alone() -> None:

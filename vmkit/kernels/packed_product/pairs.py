@@ -52,35 +52,30 @@ class IntegerPairs(IntegerGroups):
         return weight.blocks, (weight.groups + weight.extras) * self.block + weight.words, _GROUP
 
     def extras_of(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> int:
-        _, has_rest = self._split(weight, whole)
+        most = max((len(_with_excess(_excess(block))) for block in self._by_block(weight, whole)), default=0)
         step = -(-weight.groups // _STEPS)  # so that layers of one shape have one kernel
-        return -(-int(has_rest.sum(axis=1).max(initial=0)) // step) * step
+        return -(-most // step) * step
 
     def arranged(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        (within, rest), has_rest = self._split(weight, whole)
-        blocks, extras = weight.blocks, weight.extras
-        again = np.zeros((blocks, extras, self.block, _GROUP), "int8")
-        words = np.zeros((blocks, weight.words), "<i4")
-        for block, chosen in enumerate(has_rest):
-            groups = np.flatnonzero(chosen)
-            again[block, : len(groups)] = rest[block, groups]
-            if extras:
-                words[block, 0], words[block, 1 : len(groups) + 1] = len(groups), groups * _GROUP
-        parts = [within.reshape(blocks, -1), again.reshape(blocks, -1), words.view("int8")]
-        return np.concatenate(parts, axis=1)
+        once, again = (count * self.block * _GROUP for count in (weight.groups, weight.extras))
+        packed = np.zeros((weight.blocks, once + again + 4 * weight.words), "int8")
+        # One block after the other: all at once, what is computed meanwhile takes ten times the memory of the weight.
+        for row, block in zip(packed, self._by_block(weight, whole), strict=True):
+            excess = _excess(block)
+            chosen = _with_excess(excess)
+            within, rest = (part.reshape(-1, self.block, _GROUP) for part in (row[:once], row[once : once + again]))
+            within[:] = block
+            # Only pairs of one sign are too large, so that what is left of the second keeps its sign.
+            within[..., 1::2] -= excess
+            rest[: len(chosen), :, 1::2] = excess[chosen]
+            if weight.extras:
+                words = row[once + again :].view("<i4")
+                words[0], words[1 : len(chosen) + 1] = len(chosen), chosen * _GROUP
+        return packed
 
-    def _split(
-        self, weight: PackedWeight, whole: np.ndarray[Any, Any]
-    ) -> tuple[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
-        """Return weights (blocks, groups, outputs, numbers) within limits, what is left, and which groups have that."""
-        ordered = whole.reshape(weight.blocks, self.block, -1, _GROUP).transpose(0, 2, 1, 3).astype("int16")
-        first, second = ordered[..., ::2], ordered[..., 1::2]
-        total = first + second
-        rest = np.zeros_like(ordered)
-        # Only pairs of one sign are too large, so that what is left of the second keeps its sign.
-        rest[..., 1::2] = total - np.clip(total, -_MOST, _MOST)
-        within, left = (ordered - rest).astype("int8"), rest.astype("int8")
-        return (within, left), left.any(axis=(2, 3))
+    def _by_block(self, weight: PackedWeight, whole: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """Return weights (blocks, groups, outputs, numbers)."""
+        return whole.reshape(weight.blocks, self.block, -1, _GROUP).transpose(0, 2, 1, 3)
 
     def terms(self, weight: PackedWeight, packed: te.Tensor, axes: int) -> Terms:
         groups, extras = weight.groups, weight.extras
@@ -128,6 +123,17 @@ PAIRS = (
 def pairs_of(unit: IntegerUnit) -> IntegerPairs | None:
     """Return the encoding for a target whose instruction for integers of 8 bits saturates; None for another."""
     return None if unit.in_pairs is None else next(each for each in PAIRS if each.width == 2 * unit.lanes)
+
+
+def _excess(block: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return by how much each pair of a block's weights (groups, outputs, numbers) is too large."""
+    total = np.add(block[..., ::2], block[..., 1::2], dtype="int16")
+    return (total - np.clip(total, -_MOST, _MOST)).astype("int8")
+
+
+def _with_excess(excess: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return the positions of the groups with pairs that are too large."""
+    return np.flatnonzero(excess.any(axis=(1, 2)))
 
 
 def _byte(value: tirx.Expr, number: int) -> tirx.Expr:
