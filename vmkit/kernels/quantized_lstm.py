@@ -1,7 +1,9 @@
 """A layer of long short-term memory on a CPU whose hidden states are quantised anew at each step.
 
 The state of a step, of all rows of the batch, is mapped to uint8 by the range of its values, 0 included, as ONNX's
-DynamicQuantizeLinear does; its products with an int8 weight are summed up exactly in int32.
+DynamicQuantizeLinear does; its products with an int8 weight are summed up exactly in int32. Where instructions multiply
+int16 alone, weights are still read as int8 and widened in registers: each is used for a row or two of a step, so that
+what it takes to read it counts.
 """
 
 from __future__ import annotations
@@ -41,25 +43,26 @@ from .recurrent_tiles import RecurrentTiles
 
 __all__ = ["quantized_lstm"]
 
-_GATES, _GROUP = 4, 4
+_GATES = 4
 _RANGE = 0, 255  # of uint8
 _SHARED = 3 << 19  # products of a step that repay waking other threads
 _SHARES = 8  # parts of the hidden units that threads share
 
 
-def quantized_lstm(shape: LSTMShape) -> tirx.PrimFunc:
+def quantized_lstm(shape: LSTMShape, group: int) -> tirx.PrimFunc:
     """Return the kernel of one direction of a layer whose rows all have all steps.
 
-    It takes what :func:`.lstm` does, but for the weight: integers in blocks (blocks, groups, gates, lanes, 4), of which
-    a group is four hidden states; and for each block, gate and lane a factor, and the sum of all its integers. Vectors
-    have as many int32 as float32. It gives what :func:`.lstm` gives.
+    It takes what :func:`.lstm` does, but for the weight: integers in blocks (blocks, groups, gates, lanes, group), of
+    which a group is as many hidden states as an instruction multiplies for a sum; and for each block, gate and lane a
+    factor, and the sum of all its integers. Vectors have as many int32 as float32. It gives what :func:`.lstm` gives.
     """
     hidden, lanes, blocks = shape.hidden, shape.lanes, shape.blocks
+    groups = -(-hidden // group)
     with kernel() as builder:
         steps, batch = tirx.Var("steps", "int64"), tirx.Var("batch", "int64")
         shapes: dict[str, list[Size]] = {
             "data": [steps, batch, _GATES * hidden],
-            "weight": [blocks * _groups(hidden) * _GATES * lanes * _GROUP],
+            "weight": [blocks * groups * _GATES * lanes * group],
             "factors": [blocks * _GATES * lanes],
             "totals": [blocks * _GATES * lanes],
             "first_state": [batch, hidden],
@@ -69,7 +72,7 @@ def quantized_lstm(shape: LSTMShape) -> tirx.PrimFunc:
             "state": [batch, hidden],
             "cell": [batch, hidden],
         }
-        of = {"weight": [blocks, _groups(hidden), _GATES, lanes, _GROUP]}
+        of = {"weight": [blocks, groups, _GATES, lanes, group]}
         of |= {name: [blocks, _GATES, lanes] for name in ("factors", "totals")}
         types = {"weight": "int8", "totals": "int32"}
         tensors = {}
@@ -82,28 +85,31 @@ def quantized_lstm(shape: LSTMShape) -> tirx.PrimFunc:
             )
         most = tirx.Max(batch, integer(1))
         cells = T.alloc_buffer((most, blocks, lanes), "float32", layout=None)
-        quanta = T.alloc_buffer((most * _groups(hidden) * _GROUP,), "uint8", layout=None)
         tile = Tile(tensors, integer(0), batch, RecurrentTiles.of(lanes, blocks), None)
+        unit = IntegerUnit(lanes, group, 32 if tile.tiles.is_wide else 16)
+        quanta = T.alloc_buffer((most * groups * group,), unit.dtypes[0], layout=None)
         set_rows(tensors["state"], tile.first, batch, tensors["first_state"])
-        rows = _Rows(shape, tile, cells, quanta)
+        rows = _Rows(shape, tile, cells, unit, quanta)
         for_steps(steps, shape.is_reverse, rows.all_rows)
         rows.finish()
-    return builder.get().with_attr(NEEDS_UNIT, [lanes, _GROUP])
-
-
-def _groups(hidden: int) -> int:
-    return -(-hidden // _GROUP)
+    return builder.get().with_attr(NEEDS_UNIT, [lanes, group])
 
 
 class _Rows(LSTMRows):
     """All rows of a batch, whose states are quantised together."""
 
-    def __init__(self, shape: LSTMShape, tile: Tile, cells: tirx.Buffer, quanta: tirx.Buffer) -> None:
+    def __init__(
+        self, shape: LSTMShape, tile: Tile, cells: tirx.Buffer, unit: IntegerUnit, quanta: tirx.Buffer
+    ) -> None:
         super().__init__(shape, tile, cells)
-        self._quanta, self._depth = quanta, _groups(shape.hidden) * _GROUP
+        self._multiplier, self._quanta, self._groups = unit, quanta, -(-shape.hidden // unit.group)
         # Threads write blocks of their own.
         self._gate_sums = T.alloc_buffer((cells.shape[0], shape.blocks, _GATES, shape.lanes), "float32", layout=None)
-        self._multiplier = IntegerUnit(shape.lanes, _GROUP, 32 if tile.tiles.is_wide else 16)
+
+    @property
+    def _depth(self) -> int:
+        """How many integers a row of states is filled up to."""
+        return self._groups * self._multiplier.group
 
     def all_rows(self, t: tirx.Expr) -> None:
         """Write a step of all rows."""
@@ -147,7 +153,7 @@ class _Rows(LSTMRows):
         with loop(batch) as r, loop(s.blocks) as block:
             unit = in_register(unit_of(block, s.hidden, s.lanes))
             put(s.lanes, self._quanta, (r * self._depth + unit,), lambda i: (
-                nearest(state[r, unit + i] / scale, zero, *_RANGE)
+                nearest(state[r, unit + i] / scale, zero, *_RANGE).astype(self._multiplier.dtypes[0])
             ))  # fmt: skip
         return scale, T.Bind(zero.astype("int32"))
 
@@ -172,11 +178,11 @@ class _Rows(LSTMRows):
             tensors["weight"],
             in_register(part.row * self._depth),
             self._depth,
-            in_register(block * (_groups(s.hidden) * _GATES * lanes * _GROUP)),
+            in_register(block * (self._depth * _GATES * lanes)),
             _GATES * lanes,
             (1, 1),
-            _groups(s.hidden),
-            steps_of(_groups(s.hidden)),
+            self._groups,
+            steps_of(self._groups),
             lambda _row, _column: integer(0),
         )
         emit_vectors(self._multiplier, operands, totals, part.rows)

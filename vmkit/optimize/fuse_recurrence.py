@@ -19,7 +19,6 @@ from ..target.integer_unit import IntegerUnit
 __all__ = ["FuseRecurrence"]
 
 _QUANTIZED = "quantized_lstm"
-_GROUP = 4  # integers that an instruction multiplies for each sum
 
 
 @relay_pass(opt_level=1)
@@ -106,7 +105,7 @@ def _quantized(
     integers, scale, zero = (value.data.numpy() for value in constants)
     hidden = len(integers)
     # Tiles multiply many rows sooner than a kernel of vectors does.
-    if unit is None or unit.group != _GROUP or unit.has_tiles or loop.has_lengths or hidden < unit.lanes:
+    if unit is None or unit.has_tiles or loop.has_lengths or hidden < unit.lanes:
         return node
     weight = integers.astype("int32") - zero.astype("int32")
     if weight.min() < -128 or weight.max() > 127:
@@ -121,8 +120,8 @@ def _quantized(
         whole = np.broadcast_to(values.reshape(-1), (4 * hidden,)).reshape(4, hidden)
         return const(np.ascontiguousarray(whole[:, units].transpose(1, 0, 2)))
 
-    filled = np.pad(weight.astype("int8"), ((0, -hidden % _GROUP), (0, 0)))
-    groups = filled.reshape(-1, _GROUP, 4, hidden)[..., units].transpose(3, 0, 2, 4, 1)
+    filled = np.pad(weight.astype("int8"), ((0, -hidden % unit.group), (0, 0)))
+    groups = filled.reshape(-1, unit.group, 4, hidden)[..., units].transpose(3, 0, 2, 4, 1)
     operands = [const(np.ascontiguousarray(groups)), of_units(scale), of_units(weight.sum(0, dtype="int32"))]
     vectors = [_joined(peepholes)] if peepholes else []
     return build(

@@ -104,9 +104,11 @@ assert "onnx" not in sys.modules
 class Compiled:
     """A model compiled once, to be run at several sizes."""
 
-    def __init__(self, proto: Any, shape: Mapping[str, Any] | None = None, **options: Any) -> None:
+    def __init__(
+        self, proto: Any, shape: Mapping[str, Any] | None = None, target: str = "llvm", **options: Any
+    ) -> None:
         self.module, self.params = from_onnx(proto, shape=shape, **options)
-        self.executable = vmkit.compile(self.module, target="llvm", params=self.params)
+        self.executable = vmkit.compile(self.module, target=target, params=self.params)
         self.machine = vmkit.VirtualMachine(self.executable, vmkit.device("cpu"))
 
     def in_fresh_process(self, feeds: Sequence[Mapping[str, Any]], folder: Path) -> list[list[np.ndarray]]:

@@ -54,7 +54,8 @@ class Operands:
     Attributes
     ----------
     data, weight : buffer
-        The numbers of the data and of the packed weight, each in one axis.
+        The numbers of the data and of the packed weight, each in one axis. A weight of narrower integers than the
+        instruction takes is widened in registers.
     start : expression
         Where the first position's numbers are.
     step : size
@@ -126,7 +127,8 @@ def _multiply(
 ) -> None:
     """Add the products of a group of inputs, from places in the data and in the weight on, for some positions."""
     (begin, panel), numbers = places, unit.lanes * unit.group
-    weights = [T.Bind(o.weight[ramp(panel + v * numbers, numbers)]) for v in range(o.block // unit.lanes)]
+    dtype = f"{unit.dtypes[1]}x{numbers}"
+    weights = [T.Bind(o.weight[ramp(panel + v * numbers, numbers)].astype(dtype)) for v in range(o.block // unit.lanes)]
     for position, of_position in enumerate(totals):
         group = _group(unit, o.data, begin + position * o.step)
         for total, weight in zip(of_position, weights, strict=True):

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_GATES, _GROUP = 4, 4
+_GATES = 4
 _LANES = (8, 16)
+_GROUPS = (2, 4)
 
 
 @attrs_node("relay.attrs.QuantizedLSTMAttrs")
@@ -48,8 +49,9 @@ class _QuantizedLayer(Layer):
         lanes = next((n for n in _LANES if n == weights[0].shape[3]), 0)
         if not 0 < lanes <= self.hidden:
             raise TypeCheckError(f"weight must have 8 or 16 lanes, as many as {self.hidden} hidden units at most")
+        group = next((n for n in _GROUPS if n == weights[0].shape[4]), _GROUPS[-1])
         blocks = -(-self.hidden // lanes)
-        wanted = [blocks, -(-self.hidden // _GROUP), _GATES, lanes, _GROUP], *[[blocks, _GATES, lanes]] * 2
+        wanted = [blocks, -(-self.hidden // group), _GATES, lanes, group], *[[blocks, _GATES, lanes]] * 2
         for name, tensor, shape in zip(self.weights, weights, wanted, strict=True):
             if list(tensor.shape) != shape:
                 raise TypeCheckError(f"{name} must have the shape {tuple(shape)}, not {tuple(tensor.shape)}")
@@ -79,9 +81,9 @@ class QuantizedLSTM:
 
     At each step the states of all rows of the batch are mapped to uint8 by the range of their values, 0 included. data,
     state, cell and the peephole, which is there with has_peepholes, are those of nn.contrib_lstm; there are no lengths.
-    weight is (blocks, groups, 4, lanes, 4): the recurrence's integers, in blocks of hidden units and groups of four
-    states, which are filled up with zeros. factors and totals are (blocks, 4, lanes): what the weight's integers are
-    multiplied with, and their sums.
+    weight is (blocks, groups, 4, lanes, 4 or 2): the recurrence's integers, in blocks of hidden units and groups of as
+    many states as an instruction multiplies for a sum, which are filled up with zeros. factors and totals are (blocks,
+    4, lanes): what the weight's integers are multiplied with, and their sums.
     """
 
     @staticmethod
@@ -99,4 +101,5 @@ class QuantizedLSTM:
             has_peepholes=attrs.has_peepholes,
             input_forget=attrs.input_forget,
         )
-        return layer.call(context, partial(quantized_lstm, shape), operands)
+        group = int(operands[1].ty.shape[4])
+        return layer.call(context, partial(quantized_lstm, shape, group), operands)

@@ -15,9 +15,13 @@ from vmkit import optimize, relay
 from vmkit.errors import ModelError
 from vmkit.relay import transform
 from vmkit.relay.ir import Call, Op, post_order
+from vmkit.target import canonical_target, host_supports
 from vmkit.target.integer_unit import VECTORS, IntegerUnit
 
 WIDTH, HIDDEN = 6, 8
+# Steps one after another, this processor's own instructions for integers, and those of AVX2, which multiplies int16.
+HASWELL = "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell"
+TARGETS = [target for target in ("llvm", "native", HASWELL) if not host_supports(canonical_target(target))]
 
 
 def layer(
@@ -75,9 +79,9 @@ def layer(
         "more than a byte",
     ],
 )
-@pytest.mark.parametrize("frozen", [True, False])
-def test_a_layer_agrees_with_onnxruntime(proto: onnx.ModelProto, frozen: bool) -> None:
-    compiled = Compiled(proto, freeze_params=frozen)
+@pytest.mark.parametrize(("target", "frozen"), [*((target, True) for target in TARGETS), ("llvm", False)])
+def test_a_layer_agrees_with_onnxruntime(proto: onnx.ModelProto, target: str, frozen: bool) -> None:
+    compiled = Compiled(proto, target=target, freeze_params=frozen)
     options = onnxruntime.SessionOptions()
     # With more threads it takes the ranges of states of each sequence for itself.
     options.intra_op_num_threads = 1
@@ -88,22 +92,23 @@ def test_a_layer_agrees_with_onnxruntime(proto: onnx.ModelProto, frozen: bool) -
             np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_step_of_many_products_is_shared_by_threads() -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_step_of_many_products_is_shared_by_threads(target: str) -> None:
     proto = layer(1, "int8", False, "x w r b _ h c _", hidden=160, batch=16)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     peer = onnxruntime.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
     x = array(2, 16, WIDTH)
-    for actual, expected in zip(Compiled(proto)(x=x), peer.run(None, {"x": x}), strict=True):
+    for actual, expected in zip(Compiled(proto, target=target)(x=x), peer.run(None, {"x": x}), strict=True):
         np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_a_quantised_layer_is_one_operator_where_groups_of_four_are_multiplied() -> None:
-    assert operators(layer(2, "int8", True, hidden=32, direction="bidirectional"), VECTORS) == 2
-    assert operators(layer(1, "uint8", False, hidden=20, zero=128), VECTORS) == 1
+def test_a_quantised_layer_is_one_operator_where_vectors_of_integers_are_multiplied() -> None:
+    for unit in (VECTORS, IntegerUnit(16, 2, 32), IntegerUnit(8, 2, 16)):
+        assert operators(layer(2, "int8", True, hidden=32, direction="bidirectional"), unit) == 2
+        assert operators(layer(1, "uint8", False, hidden=20, zero=128), unit) == 1
     for proto, unit in (
         (layer(1, "int8", False, hidden=32), None),
-        (layer(1, "int8", False, hidden=32), IntegerUnit(8, 2, 16)),
         (layer(1, "int8", False, hidden=32), IntegerUnit(16, 4, 32, has_tiles=True)),
         (layer(1, "int8", False, hidden=15), VECTORS),
         (layer(1, "int8", False, "x w r b lengths _ _ _", hidden=32), VECTORS),

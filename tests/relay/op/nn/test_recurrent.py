@@ -70,6 +70,10 @@ def quantized(hidden: int = 10, **changed: Any) -> relay.Function:
         (lambda: quantized(11), "dimension 2 of data is 40, expected 44"),
         (lambda: quantized(7), "as many as 7 hidden units at most"),
         (lambda: quantized(20), r"weight must have the shape \(3, 5, 4, 8, 4\), not \(2, 3, 4, 8, 4\)"),
+        (
+            lambda: quantized(weight=(2, 3, 4, 8, 2)),
+            r"weight must have the shape \(2, 5, 4, 8, 2\), not \(2, 3, 4, 8, 2\)",
+        ),
         (lambda: quantized(weight=(2, 3, 4, 4, 4)), "8 or 16 lanes"),
         (lambda: quantized(weight=(2, 3, 4, ANY, 4)), "8 or 16 lanes"),
         (lambda: quantized(totals=(2, 4, 9)), r"totals must have the shape \(2, 4, 8\)"),
