@@ -37,6 +37,9 @@ PROGRAMS: dict[str, Callable[[Any, Any], Any]] = {
         x.double()[None] @ y.double()[:, None], x.half()[None] @ y.half()[:, None],
     ),
     "sizes": lambda x, y: (x.float() * x.shape[0] + y / x.shape[0], x * x.shape[0], x.shape[0] - y.float()),
+    "integers between bounds": lambda x, y: (
+        x.clamp(min=1), x.clamp(max=y.shape[0] - 3), x.clamp(0, 2), x.clamp(x.shape[0] - 5), x.clamp(0.5, None),
+    ),
 }  # fmt: skip
 
 

@@ -221,7 +221,6 @@ def test_what_is_not_taken_is_refused_by_its_node() -> None:
         "resizes with antialias and align_corners": lambda x: F.interpolate(
             x, size=(3, 3), mode="bilinear", align_corners=True, antialias=True
         ),
-        "leaves out row 1 of the table": lambda x: F.embedding_bag(x[0, 0].long(), x[0, 0], padding_idx=1),
     }
     for why, function in refused.items():
         with pytest.raises(UnsupportedOperatorError, match=rf"node '\w+' \(aten.*\) {why}"):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tvm import relax, tirx
 
-from .arguments import Importing, cast_to, refused
+from .arguments import Importing, arguments_of, cast_to, refused
 
 if TYPE_CHECKING:
     from torch import fx
@@ -50,6 +50,8 @@ def arithmetic(importer: Importing, known: Mapping[str, _OfNode]) -> dict[str, _
             made[name] = partial(_product, importer)
         elif overload and base in _OF_RESULT | _COMPARISONS:
             made[name] = partial(_promoted, importer, convert)
+    if "clamp.default" in known:
+        made["clamp.default"] = partial(_clamped, importer, known["clamp.default"])
     return made | dict.fromkeys(("div.Scalar_mode", "div.Tensor_mode"), partial(_divided, importer))
 
 
@@ -62,6 +64,18 @@ def _promoted(importer: Importing, convert: _OfNode, node: fx.Node) -> object:
         return convert(node)
     finally:
         importer.env.update(given)
+
+
+def _clamped(importer: Importing, convert: _OfNode, node: fx.Node) -> object:
+    """Return numbers between bounds, of which one may be left out: for TVM it is infinite then, which no integer is."""
+    data, *bounds = arguments_of(node)
+    dtype = _computed_in(node)
+    if not dtype.startswith(("int", "uint")):
+        return _promoted(importer, convert, node)
+    value, emit = _operand(importer, node, data, dtype), importer.block_builder.emit
+    for bound, choose in zip(bounds, (relax.op.maximum, relax.op.minimum), strict=True):
+        value = value if bound is None else emit(choose(value, _operand(importer, node, bound, dtype)))
+    return value
 
 
 def _scaled(importer: Importing, base: str, convert: _OfNode, node: fx.Node) -> object:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from tvm import tirx
 
-from .arguments import Importing, refused
+from .arguments import Converter, Importing, refused
 
 if TYPE_CHECKING:
     import sympy
     import torch
     from torch import fx
 
-__all__ = ["expression_of", "formula_of", "known_sizes", "number_of", "sizes_of"]
+__all__ = ["OF_SIZES", "expression_of", "formula_of", "known_sizes", "number_of", "sizes_of"]
 
 
 def sizes_of(importer: Importing, shape: Sequence[int | torch.SymInt]) -> list[tirx.Expr | None]:
@@ -114,3 +114,22 @@ _OPERATIONS: dict[str, Callable[..., tirx.Expr | None]] = {
     "Max": lambda *values: reduce(tirx.max, values),
     "Min": lambda *values: reduce(tirx.min, values),
 }
+
+
+def _computed(importer: Importing, node: fx.Node) -> tirx.Expr:
+    """Return a size that is computed of others."""
+    return formula_of(importer, node, node)
+
+
+def _said(importer: Importing, node: fx.Node) -> None:
+    """Return nothing for what is said of sizes: it is read where PyTorch demands that it is true."""
+
+
+OF_SIZES: dict[str, Converter] = {
+    **dict.fromkeys(
+        ("sym_max", "sym_min", "sym_numel.default", "sym_storage_offset.default", "sym_stride.int", "sym_sum"),
+        _computed,
+    ),
+    **dict.fromkeys(("and_", "or_", "sym_not"), _said),
+}
+"""The converters of nodes that compute numbers, by the names of Python's and PyTorch's functions."""

@@ -201,6 +201,12 @@ def _is_of_fractions(node: fx.Node) -> bool:
     return is_number and any(isinstance(value, torch.SymFloat) for value in values)
 
 
+def _is_of_tensors(importer: Importing, node: fx.Node) -> bool:
+    """Say whether a node computes with tensors, such as those that hold the fractions that are read."""
+    given = (getattr(importer.env.get(each), "ty", None) for each in node.all_input_nodes)
+    return any(isinstance(ty, relax.TensorType) for ty in given)
+
+
 def _size_of_fractions(importer: Importing, node: fx.Node) -> object:
     """Return a size by PyTorch's formula of it; fractions themselves are in those formulas, and no values."""
     import torch
@@ -226,7 +232,7 @@ def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Calla
     """Return a converter that says which node it fails at, and whose results have the sizes that PyTorch knows."""
 
     def converted(node: fx.Node) -> object:
-        if _is_of_fractions(node):
+        if _is_of_fractions(node) and not _is_of_tensors(importer, node):
             return _size_of_fractions(importer, node)
         try:
             _require_room(importer, node)

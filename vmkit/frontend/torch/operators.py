@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tvm import relax, te, tirx
 
-from ...relay.ir import dims
 from .arguments import Converter, Importing, arguments_of, cast_to, dtype_of
 from .counting import COUNTING
 from .distances import DISTANCES
 from .effects import EFFECTS
-from .formulas import known_sizes, number_of
+from .formulas import OF_SIZES, known_sizes, number_of
 from .functions import FUNCTIONS
 from .indices import written_at
 from .linear_algebra import LINEAR_ALGEBRA
+from .memory import MEMORY
 from .padding import PADDING
 from .parts import PARTS
 from .random_numbers import RANDOM_NUMBERS
 from .relay_operators import OF_RELAY
 from .resizing import RESIZING
+from .scatters import SCATTERS
 from .special_functions import SPECIAL_FUNCTIONS
+from .spectra import SPECTRA
 from .statistics import STATISTICS
 
 if TYPE_CHECKING:
@@ -68,53 +70,6 @@ def _where_not_zero(importer: Importing, node: fx.Node) -> relax.Expr:
     found = importer.block_builder.emit(relax.op.nonzero(value))
     sized = importer.block_builder.match_cast(found, relax.TensorType([value.ty.ndim, count], "int64"))
     return importer.block_builder.emit(relax.op.permute_dims(sized, [1, 0]))
-
-
-def _scattered(importer: Importing, node: fx.Node) -> relax.Expr:
-    """Return a tensor of which elements are reduced with others where a tensor of positions says."""
-    data, axis, index, source, reduction, includes = [*arguments_of(node), "sum", True][:6]
-    emit, value, at, dtype = importer.block_builder.emit, importer.env[data], importer.env[index], dtype_of(node)
-    updates = _begin_of(importer, importer.env[source], list(at.ty.shape))
-
-    def reduced(start: relax.Expr, more: relax.Expr, kind: str) -> relax.Expr:
-        if not includes:
-            fresh = emit(relax.op.full(at.ty.shape, relax.const(_neutral(kind, dtype), dtype)))
-            start = emit(relax.op.scatter_elements(start, at, fresh, axis=axis))
-        return emit(relax.op.scatter_elements(start, at, more, axis=axis, reduction=_REDUCTIONS[kind]))
-
-    if reduction != "mean":
-        return reduced(value, updates, reduction)
-    one = relax.const(1, dtype)
-    counts = reduced(emit(relax.op.full(value.ty.shape, one)), emit(relax.op.full(at.ty.shape, one)), "sum")
-    divide = relax.op.divide if dtype.startswith("float") else relax.op.floor_divide
-    return emit(divide(reduced(value, updates, "sum"), counts))
-
-
-def _neutral(reduction: str, dtype: str) -> float:
-    if reduction in ("sum", "prod"):
-        return float(reduction == "prod")
-    least, most = (tirx.min_value(dtype), tirx.max_value(dtype))
-    return (least if reduction == "amax" else most).value
-
-
-def _begin_of(importer: Importing, source: relax.Expr, shape: Sequence[tirx.Expr]) -> relax.Expr:
-    """Return the first elements of a tensor along each axis, as many as the positions that they are for."""
-    axes = [axis for axis, (d, s) in enumerate(zip(source.ty.shape, shape, strict=True)) if not dims.equal(d, s)]
-    if not axes:
-        return source
-    part = relax.op.strided_slice(source, axes, [0] * len(axes), [shape[a] for a in axes])
-    return importer.block_builder.emit(part)
-
-
-def _masked_scatter(importer: Importing, node: fx.Node) -> relax.Expr:
-    """Return a tensor with the first elements of another, in their order, where a mask is true."""
-    data, mask, source = (importer.env[each] for each in arguments_of(node))
-    emit, op = importer.block_builder.emit, relax.op
-    wide = emit(op.broadcast_to(mask, data.ty.shape))
-    seen = emit(op.cumsum(emit(op.astype(emit(op.flatten(wide)), "int64")), axis=0))
-    place = emit(op.subtract(seen, relax.const(1, "int64")))
-    found = emit(op.take(emit(op.flatten(source)), place, axis=0, mode="clip"))
-    return emit(op.where(wide, emit(op.reshape(found, data.ty.shape)), data))
 
 
 def _sampled(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -183,21 +138,23 @@ def _number(importer: Importing, node: fx.Node) -> relax.Expr:
     return importer.block_builder.emit_te(kernel, formula, primfunc_name_hint="number")
 
 
-_REDUCTIONS = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min"}
-
 CONVERTERS: dict[str, Converter] = {
     **COUNTING,
     **DISTANCES,
     **EFFECTS,
     **FUNCTIONS,
     **LINEAR_ALGEBRA,
+    **MEMORY,
     **OF_RELAY,
+    **OF_SIZES,
     **PADDING,
     **PARTS,
     **RANDOM_NUMBERS,
     **RESIZING,
     **SPECIAL_FUNCTIONS,
+    **SCATTERS,
     **STATISTICS,
+    **SPECTRA,
     "amax.default": partial(_reduced, reduce=relax.op.max),
     "amin.default": partial(_reduced, reduce=relax.op.min),
     "any.default": partial(_reduced, reduce=relax.op.max, wide="int8"),
@@ -214,13 +171,10 @@ CONVERTERS: dict[str, Converter] = {
     "grid_sampler_2d.default": _sampled,
     "index_put.default": written_at,
     "index_put_.default": written_at,
-    "masked_scatter.default": _masked_scatter,
     "min.dim": _least,
     "nonzero.default": _where_not_zero,
     "prod.dim_int": partial(_reduced, reduce=relax.op.prod),
     "scalar_tensor.default": _number,
-    "scatter_add.default": _scattered,
-    "scatter_reduce.two": _scattered,
     "tril_indices.default": partial(_triangle, places=np.tril_indices),
     "triu_indices.default": partial(_triangle, places=np.triu_indices),
     "where.self": _chosen,

@@ -9,12 +9,12 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 import tvm
-from tvm import tirx
+from tvm import relax, tirx
 from tvm.sym import Analyzer, ConstIntBound
 
 from ...relax.rewrite import variables_in
 from ...relay.ir import dims
-from .arguments import Importing, arguments_of
+from .arguments import Importing, arguments_of, cast_to
 from .effects import read_number
 from .formulas import expression_of
 
@@ -28,10 +28,13 @@ _logger = logging.getLogger(__name__)
 
 
 def _read(importer: Importing, own: Callable[[fx.Node], object], node: fx.Node) -> object:
-    """Return the one integer of a tensor as the symbol that PyTorch gives it, of which sizes are computed later."""
+    """Return the one number of a tensor: an integer as the symbol of it that sizes are computed of."""
     import torch
 
     value = node.meta.get("val")
+    if isinstance(value, torch.SymFloat):  # it stays a tensor, of no axes, as wide as Python's numbers
+        tensor = cast_to(importer, importer.env[arguments_of(node)[0]], "float64")
+        return importer.block_builder.emit(relax.op.reshape(tensor, relax.ShapeExpr([])))
     if not isinstance(value, torch.SymInt) or not value.node.expr.is_Symbol:
         return own(node)
     name = str(value.node.expr)

@@ -156,12 +156,10 @@ def _unpooled(importer: Importing, node: fx.Node) -> relax.Expr:
 def _bags(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return the sums, means or largest elements of a table's rows, of those that belong together."""
     table, places, starts, _, mode, _, factors, _, padding = arguments_of(node)
-    if padding >= 0:
-        raise refused(node, f"leaves out row {padding} of the table, padding_idx")
     emit, op = importer.block_builder.emit, relax.op
     rows, at, offsets = (importer.env[each] for each in (table, places, starts))
     dtype, count = str(rows.ty.dtype), at.ty.shape[0]
-    bags = _sizes_of_first(importer, node)[0]
+    bags, is_most = _sizes_of_first(importer, node)[0], mode == _LARGEST
     found = emit(op.take(rows, at, axis=0))
     if factors is not None:
         found = emit(op.multiply(found, emit(op.expand_dims(importer.env[factors], 1))))
@@ -178,16 +176,30 @@ def _bags(importer: Importing, node: fx.Node) -> relax.Expr:
         return emit(op.scatter_elements(empty, to, values, axis=0, reduction=reduction))
 
     bag = importer.block_builder.emit_te(bag_of, offsets, count, primfunc_name_hint="bag_of")
-    ones = emit(op.full(relax.ShapeExpr([count, tirx.const(1, "int64")]), relax.const(1, dtype)))
-    one, zero = relax.const(1, dtype), relax.const(0, dtype)
+    one, zero, least = (relax.const(value, dtype) for value in (1, 0, tirx.min_value(dtype).value))
+    ones = emit(op.full(relax.ShapeExpr([count, tirx.const(1, "int64")]), one))
+    if padding >= 0:  # a row of the table that belongs to no bag
+        counts = emit(op.expand_dims(emit(op.not_equal(at, relax.const(padding, str(at.ty.dtype)))), 1))
+        ones, found = emit(op.where(counts, one, zero)), emit(op.where(counts, found, least if is_most else zero))
     members = gathered(ones, 0, "add")
-    if mode == _LARGEST:
+    if is_most:
         most = gathered(found, tirx.min_value(dtype).value, "max")
         made = emit(op.where(emit(op.greater(members, zero)), most, zero))
     else:
         made = gathered(found, 0, "add")
         made = emit(op.divide(made, emit(op.maximum(members, one)))) if mode == _MEAN else made
     return emit(relax.Tuple([made, bag, offsets, offsets]))
+
+
+def _sampled_volume(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return elements of volumes at places of a grid, whose three coordinates Relay has on the second axis."""
+    data, grid, method, padding, is_aligned = arguments_of(node)
+    places = importer.block_builder.emit(relax.op.permute_dims(importer.env[grid], [0, 4, 1, 2, 3]))
+    ways = {"method": ("bilinear", "nearest")[method], "padding_mode": ("zeros", "border", "reflection")[padding]}
+    return lowered(
+        importer, "image.grid_sample", importer.env[data], places,
+        layout="NCDHW", align_corners=bool(is_aligned), **ways,
+    )  # fmt: skip
 
 
 def _distinct(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -213,6 +225,7 @@ OF_RELAY: dict[str, Converter] = {
     "max_unpool3d.default": _unpooled,
     "_embedding_bag_forward_only.default": _bags,
     "_unique2.default": _distinct,
+    "grid_sampler_3d.default": _sampled_volume,
     "searchsorted.Tensor": _places,
 }
 """The converters, by the names of PyTorch's operators."""
