@@ -8,6 +8,8 @@ import pytest
 import vmkit
 from vmkit.errors import VMError
 
+from .programs import Of, agree_at, machine_of, tensor
+
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install '.[torch]'")
 
 
@@ -37,3 +39,44 @@ def test_sizes_that_are_multiples_of_others() -> None:
         machine.run(np.zeros((2, 3, 17, 24), "float32"), y)
     with pytest.raises(VMError, match="not in the range 8 to 160"):
         machine.run(np.zeros((2, 3, 168, 24), "float32"), y)
+
+
+N = torch.export.Dim("n", min=1, max=50)
+WEIGHT = tensor(3, 3, 3, 3)
+
+
+def _layers(x: torch.Tensor) -> torch.Tensor:
+    kept = torch.nn.functional.elu(x).abs()
+    return torch.nn.functional.elu(torch.nn.functional.interpolate(kept[:, :, ::2, ::2], scale_factor=2)) + x
+
+
+@pytest.mark.parametrize(
+    ("function", "axes", "shapes"),
+    [
+        (lambda x: torch.nn.functional.elu(x.abs()).abs(), {0: 2 * N}, [(6,), (8,), (2,)]),
+        (lambda x: torch.nn.functional.elu(x.abs()).abs(), {0: 2 * N + 1}, [(7,), (9,), (3,)]),
+        (lambda x: torch.nn.functional.elu(x.view(-1, 2)).sum(1).abs(), {0: 2 * N}, [(6,), (14,)]),
+        (lambda x: torch.special.i0(torch.lgamma(x.abs() + 1)).abs(), {0: 3 * N}, [(6,), (9,)]),
+        (_layers, {2: 8 * N, 3: 8 * N}, [(1, 3, 16, 16), (1, 3, 24, 24), (1, 3, 8, 8)]),
+        (
+            lambda x: torch.nn.functional.elu(torch.nn.functional.conv2d(x, WEIGHT, stride=2, padding=1)).abs(),
+            {2: 8 * N, 3: 8 * N},
+            [(1, 3, 16, 16), (1, 3, 24, 24)],
+        ),
+    ],
+)
+def test_kernels_over_such_sizes_are_computed_together(function, axes, shapes) -> None:  # type: ignore[no-untyped-def]
+    given = [(tensor(*shape),) for shape in shapes]
+    program = torch.export.export(Of(function), given[0], dynamic_shapes=((axes,),))
+    agree_at(function, given, program=program)
+
+
+def test_the_sizes_of_one_input_follow_from_those_of_another() -> None:
+    def function(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.nn.functional.elu(x.abs()) + y[: x.shape[0]], torch.nn.functional.elu(y).abs()
+
+    given = [(tensor(2 * n), tensor(4 * n)) for n in (3, 5, 1)]
+    program = torch.export.export(Of(function), given[0], dynamic_shapes=(({0: 2 * N}, {0: 4 * N}),))
+    agree_at(function, given, program=program)
+    with pytest.raises(VMError, match=r"\(10 vs. 12\)"):
+        machine_of(program).run(np.zeros(6, "float32"), np.zeros(10, "float32"))

@@ -9,7 +9,8 @@ from tvm import relax, tirx
 from tvm.sym import Analyzer
 
 from ...relax.bounds import LOWER_BOUNDS, UPPER_BOUNDS
-from ...relax.rewrite import substituted, variables_in, with_functions
+from ...relax.kernel_symbols import simplified_sizes, with_callers_symbols
+from ...relax.rewrite import are_same, substituted, variables_in, with_functions
 
 __all__ = ["with_plain_inputs"]
 
@@ -23,7 +24,9 @@ def with_plain_inputs(mod: tvm.IRModule) -> tvm.IRModule:
     changed = {
         name: _plain(function) for name, function in mod.functions.items() if isinstance(function, relax.Function)
     }
-    return with_functions(mod, changed)
+    # With quotients in the places of symbols, equal sizes would be written in different ways, and TVM fuses none of
+    # those who have them.
+    return with_callers_symbols(with_functions(mod, changed))
 
 
 def _plain(function: relax.Function) -> relax.Function:
@@ -56,15 +59,20 @@ def _rewritten(
     analyzer = Analyzer()
     params, casts, places = [], [], dict(values)
     for param in function.params:
-        if param not in sizes:
+        # A size that follows from another's symbol is any size, too, until it is cast.
+        given = [
+            size if values.keys().isdisjoint(variables_in(size)) else tirx.Var(f"{param.name}_size", "int64")
+            for size in sizes.get(param, _sizes(param))
+        ]
+        if are_same(given, list(_sizes(param))):
             params.append(param)
             continue
         made = [analyzer.simplify(substituted(size, values)) for size in _sizes(param)]
-        params.append(relax.Var(param.name, relax.TensorType(sizes[param], param.ty.dtype)))
+        params.append(relax.Var(param.name, relax.TensorType(given, param.ty.dtype)))
         kept = relax.Var(f"{param.name}_sized", relax.TensorType(made, param.ty.dtype))
         casts.append(relax.MatchCast(kept, params[-1], kept.ty))
         places[param] = kept
-    body = substituted(function.body, places)
+    body = simplified_sizes(substituted(function.body, places))
     result = relax.Function(
         params,
         relax.SeqExpr([relax.BindingBlock(casts), *body.blocks], body.body),
