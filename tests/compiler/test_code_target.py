@@ -85,4 +85,5 @@ def test_kernels_that_are_written_out_take_less_of_llvms_time_and_are_linked_wit
     result = vmkit.VirtualMachine(executable, "cpu").run(data.astype("float32")).numpy()
     np.testing.assert_allclose(result, expected, rtol=1e-3, atol=1e-4)
     kinds = ("packed_gemm", "kernel_group", "sin")
-    assert [{level for name, level in levels.items() if kind in name} for kind in kinds] == [{1}, {1}, {2}]
+    # LLVM optimises nothing in groups without loops, but in what tells their needs.
+    assert [{level for name, level in levels.items() if kind in name} for kind in kinds] == [{1}, {0, 1}, {2}]

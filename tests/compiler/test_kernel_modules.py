@@ -16,10 +16,13 @@ import vmkit
 from vmkit import relay
 from vmkit.compiler import kernel_modules
 from vmkit.compiler.all_cores import cores_to_use, on_all_cores, using_cores
-from vmkit.compiler.kernel_modules import modules_of, number_of_modules
+from vmkit.compiler.code_target import code_target, llvm_level
+from vmkit.compiler.kernel_modules import modules_of, modules_to_link, number_of_modules
 from vmkit.executable import objects
-from vmkit.kernels.builder import T, constant, integer, kernel
+from vmkit.kernels.builder import WRITTEN_OUT, T, constant, integer, kernel
 from vmkit.relax.kernel_groups import segments
+from vmkit.relax.kernel_groups.parts import CALLS_PARTS, as_part, call_part
+from vmkit.target import canonical_target
 
 RNG = np.random.default_rng(0)
 WIDTHS = range(8, 30, 2)
@@ -84,7 +87,7 @@ def test_machine_code_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         executable.export(tmp_path / "m.vmx")
         check(executable)
         executable.export(tmp_path / "again.vmx")
-    assert links == [2]
+    assert links == [3]  # parts of two modules, and what calls them
     assert (tmp_path / "m.vmx").read_bytes() == (tmp_path / "again.vmx").read_bytes()
     check(vmkit.load(tmp_path / "m.vmx"))
     # Another form of the program, and one whose constants come later, have the same kernels.
@@ -93,7 +96,7 @@ def test_machine_code_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(out.numpy(), expected(), rtol=1e-4, atol=1e-6)
     executable.load_late_bound_consts_from_map(executable.get_late_bound_consts(100))
     check(executable)
-    assert links == [2]
+    assert links == [3]  # parts of two modules, and what calls them
 
 
 def test_a_kernel_of_two_modules_is_built_for_one_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,9 +116,11 @@ def test_a_kernel_of_two_modules_is_built_for_one_of_them(tmp_path: Path, monkey
     monkeypatch.setattr(tvm.tirx, "build", watched)
     with using_cores(2):
         executable = vmkit.compile(relay.Function([x], y), "native")
-    one, other = built
     groups = executable.info.kernel_groups or {}
-    assert groups.keys() & one and groups.keys() & other and not one & other
+    assert len(groups) > 1 and sum(map(len, built)) == len(set().union(*built))
+    assert not any(
+        groups.keys() & each and each & {part for parts in groups.values() for part in parts} for each in built
+    )
     wanted = DATA
     for weight in weights:
         e = np.exp(wanted @ weight.T)
@@ -124,6 +129,33 @@ def test_a_kernel_of_two_modules_is_built_for_one_of_them(tmp_path: Path, monkey
     for each in (executable, vmkit.load(tmp_path / "m.vmx")):
         got = vmkit.VirtualMachine(each, "cpu").run(DATA).numpy()
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_parts_of_one_group_are_spread() -> None:
+    parts = {f"part{n}": as_part(stores(8)) for n in range(40)}
+    calls = tirx.SeqStmt([call_part(name, []) for name in parts])
+    group = tirx.PrimFunc([], calls).with_attr({"global_symbol": "group", CALLS_PARTS: list(parts)})
+    modules = modules_to_link(tvm.IRModule({"group": group, **parts}), 4, llvm_level)
+    named = [{gvar.name_hint for gvar in each.get_global_vars()} for each in modules]
+    assert {"group"} in named and sorted(map(len, named)) == [1, 10, 10, 10, 10]
+    assert set().union(*named) == {"group", *parts}
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_llvm_optimises_no_function_that_only_calls_others(level: int) -> None:
+    group = tirx.PrimFunc([], call_part("part", [])).with_attr(CALLS_PARTS, ["part"])
+    n = tirx.Var("n", "int64")
+    looped = group.with_body(tirx.For(n, 0, 9, tirx.ForKind.SERIAL, group.body))
+    with tvm.transform.PassContext(opt_level=level):
+        full = llvm_level(stores(1).without_attr(WRITTEN_OUT))
+        assert [llvm_level(group), llvm_level(looped)] == [0, full]
+        (target,) = canonical_target("native").targets
+        alone = code_target(target, tvm.IRModule({"group": group}))
+        mixed = code_target(target, tvm.IRModule({"group": group, "looped": looped}))
+    assert dict(alone.export())["opt-level"] == 0
+    assert dict(mixed.export()).get("opt-level") == full
+    own = tvm.target.Target({**dict(target.export()), "opt-level": 3})
+    assert dict(code_target(own, tvm.IRModule({"group": group})).export())["opt-level"] == 3
 
 
 def test_kernels_that_cannot_be_linked_are_built_once_more(
@@ -151,7 +183,7 @@ def test_a_linker_of_the_caller_links_objects(tmp_path: Path) -> None:
         cc.create_shared(path, files)
 
     executable.export(tmp_path / "m.vmx", linker=own)
-    assert given == [[".o", ".o"]]
+    assert given == [[".o", ".o", ".o"]]
     check(vmkit.load(tmp_path / "m.vmx"))
 
 

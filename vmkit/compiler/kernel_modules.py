@@ -1,14 +1,13 @@
 """The kernels of a program as several modules for LLVM, which are built at once, or one after the other.
 
-A part is a private function, so it is in the module of the group that calls it; groups that follow each other have the
-most parts in common, and stay together. One that groups of two modules call is in both where LLVM holds on to them.
-Where their objects are linked it is in the first alone, and the linker finds it by a symbol: layers of a transformer
-have all their parts in common.
+A part is a private function, so where LLVM holds on to modules it is in that of the group that calls it; groups that
+follow each other have the most parts in common, and stay together. One that groups of two modules call is in both.
+Where their objects are linked a part is in one module, which need not be its group's: the linker finds it by a symbol.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 import tvm
 import tvm_ffi
@@ -42,47 +41,51 @@ def modules_of(kernels: tvm.IRModule, most: int) -> list[tvm.IRModule]:
 
 
 def modules_to_link(
-    kernels: tvm.IRModule, most: int, is_apart: Callable[[tirx.PrimFunc], bool] = lambda _: False
+    kernels: tvm.IRModule, most: int, kind: Callable[[tirx.PrimFunc], Hashable] = lambda _: None
 ) -> list[tvm.IRModule]:
-    """Return at most so many modules, of about the same size, whose objects are linked into one library.
+    """Return about so many modules, of about the same size, whose objects are linked into one library.
 
-    All kernels of a module are in them, each in one. Those that `is_apart` says so of, if not all, are one of the
-    modules.
+    All kernels of a module are in them, each in one, with those of its kind alone.
     """
-    apart = {gvar: function for gvar, function in kernels.functions.items() if is_apart(function)}
-    is_mixed = 0 < len(apart) < len(kernels.functions)
-    modules = [apart, *_in_modules(kernels, max(1, most - 1))] if is_mixed else _in_modules(kernels, most)
-    first = dict[str, int]()
-    symbols: dict[str, str] = {}
-    for at, functions in enumerate(modules):
-        for name, function in ((gvar.name_hint, function) for gvar, function in functions.items()):
-            if first.setdefault(name, at) != at and name not in symbols:
-                symbols[name] = linker_symbol(name, function)
-    made = []
-    for at, functions in enumerate(modules):
-        elsewhere = {name: symbol for name, symbol in symbols.items() if first[name] != at}
-        own = {gvar: function for gvar, function in functions.items() if first[gvar.name_hint] == at}
-        for gvar, function in own.items():
-            own[gvar] = by_itself(function, symbols if gvar.name_hint in symbols else elsewhere, gvar.name_hint)
-        if own:
-            made.append(tvm.IRModule(own, attrs=kernels.attrs))
-    return made
+    kinds: dict[Hashable, Functions] = {}
+    for functions in _with_their_parts(kernels):
+        # Those that a group calls follow it. Were all in its module, a program of one group would be one module.
+        for gvar, function in functions.items():
+            kinds.setdefault(kind(function), {})[gvar] = function
+    share = max(1, most) / max(1, len(kernels.functions))
+    modules = [
+        functions
+        for alike in kinds.values()
+        for functions in _cut([{g: f} for g, f in alike.items()], min(round(len(alike) * share), len(alike) // _FEWEST))
+    ]
+    parts = {gvar.name_hint: function for gvar, function in kernels.functions.items() if is_part(function)}
+    symbols = {name: linker_symbol(name, part) for name, part in parts.items()}
+    return [
+        tvm.IRModule(
+            {gvar: by_itself(function, symbols, gvar.name_hint) for gvar, function in functions.items()},
+            attrs=kernels.attrs,
+        )
+        for functions in modules
+    ]
 
 
-def _in_modules(kernels: tvm.IRModule, most: int) -> Sequence[Functions]:
+def _in_modules(kernels: tvm.IRModule, most: int) -> list[Functions]:
     """Return the functions of each module, with all parts that these call."""
-    most = min(most, len(kernels.functions) // _FEWEST)
+    return _cut(list(_with_their_parts(kernels)), min(most, len(kernels.functions) // _FEWEST))
+
+
+def _cut(kernels: Sequence[Functions], most: int) -> list[Functions]:
+    """Return functions that stay together, in at most so many modules of about the same size."""
     if most < 2:
-        return [dict(kernels.functions.items())]
+        return [{gvar: function for functions in kernels for gvar, function in functions.items()}]
     made: list[Functions] = [{} for _ in range(most)]
-    own = list(_with_their_parts(kernels))
     known: set[ir.GlobalVar] = set()
     sizes = []
-    for functions in own:
+    for functions in kernels:
         sizes.append(sum(_size(function) for gvar, function in functions.items() if gvar not in known))
         known.update(functions)
     total, before = sum(sizes), 0
-    for functions, size in zip(own, sizes, strict=True):
+    for functions, size in zip(kernels, sizes, strict=True):
         # Where its middle lies, so that no module is much larger than its share.
         made[min(most - 1, (2 * before + size) * most // max(1, 2 * total))] |= functions
         before += size

@@ -32,7 +32,7 @@ from ..values.host_memory import return_free_memory
 from .ahead import KernelsAhead, why_not_in_objects
 from .all_cores import cores_to_use, on_all_cores
 from .cache_key import kernel_key
-from .code_target import code_target, is_left_to_llvm
+from .code_target import code_target, llvm_level
 from .kernel_modules import modules_to_link, number_of_modules
 from .kernel_pipeline import PIPELINE
 from .surroundings import Surroundings
@@ -94,7 +94,7 @@ def kernel_objects(
     surroundings = Surroundings.capture()
     symbols, codes = ahead.taken(kernels) if ahead is not None else ({}, [])
     left = _without(kernels, symbols)
-    modules = modules_to_link(left, number_of_modules(left, cores_to_use()), is_left_to_llvm)
+    modules = modules_to_link(left, number_of_modules(left, cores_to_use()), llvm_level)
     units = [Unit(mod, PIPELINE) for mod in modules]
     if shapes is not None:
         units.append(Unit(shapes, SHAPES))
