@@ -117,3 +117,19 @@ def test_branches_have_sizes_of_their_own() -> None:
         return torch.cond(x.sum() > 0, lambda t: (t + 1, t.sum()), lambda t: (t - t[:1], t.mean()), (x,))
 
     agree_at(function, [(tensor(3, 4),), (-tensor(7, 5).abs(),), (tensor(2, 9).abs(),)])
+
+
+def test_what_is_demanded_of_a_slice_between_numbers() -> None:
+    rows = tensor(32, 8)
+
+    def function(x: torch.Tensor, k: torch.Tensor) -> Any:
+        part = rows[16 - k.max() : 16 + k.max()].unsqueeze(0)
+        torch._check(part.shape[1] != 0)
+        halves = (part * 2).view(part.shape[1], 2, 4).permute(1, 0, 2).relu()
+        return halves + 1, x @ part[0].T
+
+    given = [(tensor(2, n, 8), torch.tensor(k)) for n, k in ((12, [3, 5]), (7, [2]), (1, [16, 1, 2]))]
+    program = exported(function, *given[0])
+    agree_at(function, given, program=program)
+    with pytest.raises(VMError, match=r"Ne\(u\d+, 0\)"):
+        machine_of(program).run(np.ones((1, 1, 8), "float32"), np.zeros(2, "int64"))

@@ -30,7 +30,7 @@ class Symbols:
     def __init__(self) -> None:
         self._known: dict[int, _Known] = {}
 
-    def of(self, env: Mapping[fx.Node, Any]) -> Mapping[str, tirx.Var]:
+    def of(self, env: Mapping[fx.Node, Any]) -> Mapping[str, tirx.Expr]:
         """Return all symbols, those of values that are new among them."""
         known = self._at(env)
         for value in islice(env.values(), known.seen, None):
@@ -43,7 +43,11 @@ class Symbols:
 
     def note(self, env: Mapping[fx.Node, Any], symbol: tirx.Var) -> None:
         """Note a symbol that stands for a number which is read."""
-        self._at(env).by_name[symbol.name] = symbol
+        self.define(env, symbol.name, symbol)
+
+    def define(self, env: Mapping[fx.Node, Any], name: str, value: tirx.Expr) -> None:
+        """Note what a name of PyTorch's stands for, a symbol or a size that is computed of others."""
+        self._at(env).by_name[name] = value
 
     def _at(self, env: Mapping[fx.Node, Any]) -> _Known:
         return self._known.setdefault(id(env), _Known(env))
@@ -54,7 +58,7 @@ class _Known:
     """The symbols of one table of values, which is kept so that no other one has its id; `seen` of them are noted."""
 
     env: Mapping[fx.Node, Any]
-    by_name: dict[str, tirx.Var] = field(default_factory=dict)
+    by_name: dict[str, tirx.Expr] = field(default_factory=dict)
     seen: int = 0
 
 

@@ -54,14 +54,14 @@ def number_of(importer: Importing, node: fx.Node, value: torch.SymInt | torch.Sy
     return found
 
 
-def _dim(size: int | torch.SymInt, symbols: Mapping[str, tirx.Var]) -> tirx.Expr | None:
+def _dim(size: int | torch.SymInt, symbols: Mapping[str, tirx.Expr]) -> tirx.Expr | None:
     """Return a size of PyTorch's, an int or a formula, over Relax's symbols; None where it is of none of these."""
     if isinstance(size, int):
         return tirx.IntImm("int64", size)
     return expression_of(size.node.expr, symbols)
 
 
-def expression_of(formula: sympy.Expr, symbols: Mapping[str, tirx.Var]) -> tirx.Expr | None:
+def expression_of(formula: sympy.Expr, symbols: Mapping[str, tirx.Expr]) -> tirx.Expr | None:
     """Return a formula of sympy over symbols; a size that only data tells is a new one."""
     if formula.is_Integer:
         return tirx.IntImm("int64", int(formula))
@@ -76,7 +76,7 @@ def expression_of(formula: sympy.Expr, symbols: Mapping[str, tirx.Var]) -> tirx.
     return make(*args)
 
 
-def _scaled(product: sympy.Expr, symbols: Mapping[str, tirx.Var]) -> tirx.Expr | None:
+def _scaled(product: sympy.Expr, symbols: Mapping[str, tirx.Expr]) -> tirx.Expr | None:
     """Return the whole part of a size times a number, such as an image's that is resized by 1.5."""
     numbers = [float(a) for a in product.args if a.is_Float]
     sizes = [a.args[0] for a in product.args if type(a).__name__ == "ToFloat"]

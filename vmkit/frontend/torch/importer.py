@@ -7,7 +7,7 @@ result, so where the two differ the result is cast to that, a check when the pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -282,14 +282,28 @@ def _sized(importer: Importing, result: object, value: object) -> object:
     """Return a result with the sizes of what PyTorch says that it is, cast to those where Relax says other ones."""
     if not isinstance(result, relax.Expr) or not isinstance(result.ty, relax.TensorType) or not hasattr(value, "shape"):
         return result
+    own = result.ty.shape
+    if own is not None and len(own) == len(value.shape):
+        _name_computed(importer, value.shape, list(own))
     sizes = sizes_of(importer, value.shape)
     shape = [d for d in sizes if d is not None]
-    own = result.ty.shape
     if len(shape) < len(sizes) or (own is not None and are_equal(list(own), shape)):
         return result
     if own is not None and len(own) == len(shape):
         shape = [_as_check(d, size) for d, size in zip(shape, own, strict=True)]
     return importer.block_builder.match_cast(result, relax.TensorType(shape, result.ty.dtype))
+
+
+def _name_computed(importer: Importing, sizes: Sequence[int | torch.SymInt], own: Sequence[tirx.Expr]) -> None:
+    """Note what sizes stand for that PyTorch does not know, such as a slice's between numbers that are read.
+
+    A symbol that is cast from a size which is computed TVM replaces by that size, but not everywhere.
+    """
+    known = importer.symbols.of(importer.env)
+    for size, computed in zip(sizes, own, strict=True):
+        name = "" if isinstance(size, int) or not size.node.expr.is_Symbol else str(size.node.expr)
+        if name.startswith("u") and name not in known and not isinstance(computed, tvm.ir.Var | tirx.IntImm):
+            importer.symbols.define(importer.env, name, computed)
 
 
 def _as_check(size: tirx.Expr, own: tirx.Expr) -> tirx.Expr:

@@ -65,7 +65,7 @@ def _demanded(importer: Importing, own: Callable[[fx.Node], object], node: fx.No
     return None
 
 
-def _condition(formula: sympy.Basic, symbols: Mapping[str, tirx.Var]) -> tirx.Expr | None:
+def _condition(formula: sympy.Basic, symbols: Mapping[str, tirx.Expr]) -> tirx.Expr | None:
     """Return a condition of sympy over symbols; None for one that is no comparison of formulas."""
     name = type(formula).__name__
     if name in _JOINED or name == "Not":
