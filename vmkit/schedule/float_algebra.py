@@ -42,8 +42,12 @@ def _opaque(comparison: _Comparison) -> tirx.Expr:
 
 
 def _difference(value: tirx.Sub) -> tirx.Expr:
-    """Return a difference of floats as a sum, in which TVM cancels nothing, where something is in both of them."""
-    if not _is_float(value) or _leaves(value.a).isdisjoint(_leaves(value.b)):
+    """Return a difference of floats as a sum, in which TVM cancels nothing, where one is the other or in its sum."""
+    if not _is_float(value):
+        return value
+    first, *in_first = map(_leaves, _terms(value.a))
+    second, *in_second = map(_leaves, _terms(value.b))
+    if first != second and second not in in_first and first not in in_second:
         return value
     return tirx.Add(value.a, tirx.Mul(value.b, tirx.const(-1, str(value.ty.dtype))))
 
@@ -63,6 +67,11 @@ def _zero_unknown(value: tirx.Expr) -> tirx.Expr:
 
 def _is_float(value: tirx.Expr) -> bool:
     return str(value.ty.dtype) in _FLOATS
+
+
+def _terms(value: tirx.Expr) -> list[tirx.Expr]:
+    """Return an expression and, where it is a sum, its two terms."""
+    return [value, value.a, value.b] if isinstance(value, tirx.Add) else [value]
 
 
 def _leaves(value: tirx.Expr) -> set[object]:
