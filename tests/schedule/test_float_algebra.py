@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import te, tirx
 
 import vmkit
@@ -86,6 +87,24 @@ def test_a_large_number_that_is_added_and_taken_away_rounds(target: str) -> None
     program = vmkit.compile(relay.Function([x], relay.subtract(relay.add(x, large), large)), target)
     given = np.float32([1.3, 2.7, -0.6, 1e6 + 0.25, -1.5])
     np.testing.assert_array_equal(vmkit.VirtualMachine(program, "cpu").run(given).numpy(), np.rint(given))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_products_and_quotients_with_the_number_zero(dtype: str) -> None:
+    x, three, five = te.placeholder((6,), dtype), tirx.const(3, dtype), tirx.const(5, dtype)
+    made = te.compute((6,), lambda i: [x[i] * three, x[i] / five, three / x[i]], name="y")
+    zeros = {3.0: tirx.const(0.0, dtype), 5.0: tirx.const(-0.0, dtype)}  # TVM refuses them where it makes kernels
+    function = te.create_prim_func([x, *made])
+    body = tvm_ffi.structural_map(function.body, (tirx.FloatImm, lambda value: zeros.get(value.value, value)))
+    function = with_float_algebra(function.with_body(body))
+    built = tvm.compile(tvm.IRModule({"main": function.with_attr("global_symbol", "main")}), "llvm")
+    given = np.array([1, -2, 0, np.inf, -np.inf, np.nan], dtype)
+    arrays = [tvm.runtime.tensor(array) for array in (given, *(np.empty_like(given) for _ in made))]
+    built(*arrays)
+    with np.errstate(all="ignore"):
+        wanted = (given * given.dtype.type(0), given / given.dtype.type(-0.0), given.dtype.type(0) / given)
+    for found, expected in zip(arrays[1:], wanted, strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected)
 
 
 def test_kernels_of_integers_and_of_other_differences_stay_the_same() -> None:

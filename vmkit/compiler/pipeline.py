@@ -262,7 +262,9 @@ def link(
         built = link_executable(code.builder, target, None, PIPELINE)
     else:
         if kernels is not None:
-            kernels = with_functions(kernels, {v: with_float_algebra(f) for v, f in kernels.functions.items()})
+            zeros = target.kind.name != "c"
+            changed = {v: with_float_algebra(f, zeros=zeros) for v, f in kernels.functions.items()}
+            kernels = with_functions(kernels, changed)
         built = link_executable(code.builder, target, kernels, "default")
         # Where there is no kernel, TVM puts an empty file of C in its place, which would have to be compiled.
         own = () if kernels is None else tuple(built.imports)

@@ -106,7 +106,7 @@ def lowered_kernel(name: str, function: tirx.PrimFunc, target: Target, finite: f
     function = with_sorts_written_out(name, function)
     scheduled = function if is_scheduled else schedule_for_scalars(function)
     with target, tvm.transform.PassContext(config={"tirx.disable_vectorize": True}):
-        mod = tvm.IRModule({name: with_float_algebra(scheduled).with_attr("target", target)})
+        mod = tvm.IRModule({name: with_float_algebra(scheduled, zeros=False).with_attr("target", target)})
         flat = tvm.transform.Sequential(_passes())(mod)[name]
         numbers = frozenset(param for place, param in enumerate(flat.params) if place in finite)
         mod = tvm.IRModule({name: flat.with_body(without_padding_terms(flat.body, numbers))})

@@ -10,9 +10,9 @@ LLVM, which knows floats, undoes all of it.
 
 from __future__ import annotations
 
+import math
 from typing import TypeAlias
 
-import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
@@ -23,13 +23,18 @@ __all__ = ["with_float_algebra"]
 _Comparison: TypeAlias = tirx.LT | tirx.LE | tirx.GT | tirx.GE | tirx.EQ | tirx.NE
 _Product: TypeAlias = tirx.Mul | tirx.Div
 
+_ABSOLUTE = tirx.abs(tirx.Var("x", "float32")).op  # TVM does not work this call out for a number
 _FLOATS = frozenset({"bfloat16", "float16", "float32", "float64"})
 _COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 
 
-def with_float_algebra(function: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Return a kernel in which TVM's simplifications find of floats only what holds of them."""
-    changes = [(_COMPARISONS, _opaque), (tirx.Sub, _difference), ((tirx.Mul, tirx.Div), _product)]
+def with_float_algebra(function: tirx.PrimFunc, *, zeros: bool = True) -> tirx.PrimFunc:
+    """Return a kernel in which TVM's simplifications find of floats only what holds of them.
+
+    `zeros` says whether that goes for products and quotients with the number 0, too, which takes a call that TVM's
+    generator of C does not know.
+    """
+    changes = [(_COMPARISONS, _opaque), (tirx.Sub, _difference), *([((tirx.Mul, tirx.Div), _product)] if zeros else [])]
     body = tvm_ffi.structural_map(function.body, changes)
     return function if body.same_as(function.body) else function.with_body(body)
 
@@ -62,7 +67,8 @@ def _zero_unknown(value: tirx.Expr) -> tirx.Expr:
     if not isinstance(value, tirx.FloatImm) or value.value != 0 or not _is_float(value):
         return value
     dtype = str(value.ty.dtype)
-    return tirx.reinterpret(dtype, tirx.const(0, f"uint{tvm.DataType(dtype).bits}"))
+    zero = tirx.call_intrin(dtype, _ABSOLUTE, tirx.const(0.0, dtype))
+    return zero if math.copysign(1, value.value) > 0 else tirx.Mul(zero, tirx.const(-1, dtype))
 
 
 def _is_float(value: tirx.Expr) -> bool:
