@@ -1,16 +1,14 @@
 """Kernels over the symbols of those who call them, in place of numbers that are made of these.
 
 A kernel over ``2 * n`` positions that is given ``m // 2`` for ``n``, or as many rows, becomes one over
-``m // 2 * 2``, given ``m``. TVM
-fuses kernels only where it finds one size written in one way in all of them, and writes the sizes of kernels that it
-makes itself over the symbols of the caller, simplified.
+``m // 2 * 2``, given ``m``. TVM fuses kernels only where it finds one size written in one way in all of them, and
+writes the sizes of kernels that it makes itself over the symbols of the caller, simplified.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from functools import partial
 
 import tvm
 import tvm_ffi
@@ -22,7 +20,7 @@ from .._tvm import retyped
 from ..relay.ir.dims import structural_key
 from .aliases import is_call
 from .kernel_uses import results_of
-from .rewrite import on_bindings, on_functions, retyped_call, substituted, variables_in, with_branches
+from .rewrite import exchanged, on_bindings, on_functions, retyped_call, substituted, variables_in, with_branches
 
 __all__ = ["simplified_sizes", "with_callers_symbols"]
 
@@ -36,7 +34,7 @@ def simplified_sizes(body: relax.SeqExpr) -> relax.SeqExpr:
 
 
 def with_callers_symbols(mod: tvm.IRModule) -> tvm.IRModule:
-    """Return a module in which no kernel is given a number that is made of symbols."""
+    """Return a module in which no kernel is given a number, or a size, that is made of symbols."""
     made = _Kernels(mod)
     changed = on_functions(mod, lambda _, function: on_bindings(function.body, made.changed))
     if not made.kernels:
@@ -111,9 +109,5 @@ def _simplified(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
     for size in sizes.values():
         simple = analyzer.simplify(size)
         if not tvm_ffi.structural_equal(simple, size):
-            kernel = tvm_ffi.structural_map(kernel, (type(size), partial(_put, size, simple)))
+            kernel = exchanged(kernel, size, simple)
     return kernel
-
-
-def _put(size: tirx.Expr, simple: tirx.Expr, each: tirx.Expr) -> tirx.Expr:
-    return simple if tvm_ffi.structural_equal(each, size) else each

@@ -23,6 +23,7 @@ __all__ = [
     "are_same",
     "beginning_with",
     "bindings_of",
+    "exchanged",
     "function_pass",
     "nested_bindings",
     "on_bindings",
@@ -135,6 +136,13 @@ def retyped_call(call: relax.Call, args: Iterable[relax.Expr], span: object = No
 def substituted(expr: E, values: Mapping[ir.Var, ir.Expr]) -> E:
     """Return an expression with values in the places of variables."""
     return tvm_ffi.structural_map(expr, (ir.Var, lambda var: values.get(var, var))) if values else expr
+
+
+def exchanged(node: E, size: ir.Expr, other: ir.Expr) -> E:
+    """Return an expression or a kernel with another expression wherever one stands that is equal to `size`."""
+    return tvm_ffi.structural_map(
+        node, (type(size), lambda each: other if tvm_ffi.structural_equal(each, size) else each)
+    )
 
 
 def variables_in(*exprs: relax.Expr) -> list[ir.Var]:

@@ -7,7 +7,7 @@ are is also the same one at several places of a network, and is compiled once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import tvm
 import tvm_ffi
@@ -20,7 +20,7 @@ from .._tvm import retyped
 from ..kernels.builder import with_fields
 from ..relay.ir.dims import structural_key
 from .kernel_uses import calls_in, only_called, results_of, with_kernels
-from .rewrite import substituted, variables_in
+from .rewrite import exchanged, substituted, variables_in
 from .views import only_reshapes
 
 __all__ = ["name_sizes"]
@@ -194,7 +194,7 @@ def _length(size: tirx.Expr) -> int:
 def _with_names(kernel: tirx.PrimFunc, names: Sequence[tuple[tirx.Expr, tirx.Expr]]) -> tirx.PrimFunc:
     """Return a kernel with names in the place of sizes, the larger ones first."""
     for size, name in names:
-        kernel = tvm_ffi.structural_map(kernel, (type(size), _put(size, name)))
+        kernel = exchanged(kernel, size, name)
     new = set(variables_in(*(name for _, name in names)))
 
     def simple(total: tirx.Expr) -> tirx.Expr:
@@ -219,7 +219,3 @@ def _with_regions(block: s_tir.SBlock) -> s_tir.SBlock:
         return block
     reads, writes, _ = s_tir.analysis.get_sblock_access_region(block, {r.source: r.source for r in regions})
     return with_fields(block, reads=reads, writes=writes)
-
-
-def _put(size: tirx.Expr, name: tirx.Expr) -> Callable[[tirx.Expr], tirx.Expr]:
-    return lambda each: name if tvm_ffi.structural_equal(each, size) else each

@@ -22,11 +22,13 @@ def with_plain_inputs(mod: tvm.IRModule) -> tvm.IRModule:
     other size; and ``n`` is ``m // 8`` in all that follows.
     """
     changed = {
-        name: _plain(function) for name, function in mod.functions.items() if isinstance(function, relax.Function)
+        name: plain
+        for name, function in mod.functions.items()
+        if isinstance(function, relax.Function) and not (plain := _plain(function)).same_as(function)
     }
     # With quotients in the places of symbols, equal sizes would be written in different ways, and TVM fuses none of
     # those who have them.
-    return with_callers_symbols(with_functions(mod, changed))
+    return with_callers_symbols(with_functions(mod, changed)) if changed else mod
 
 
 def _plain(function: relax.Function) -> relax.Function:
