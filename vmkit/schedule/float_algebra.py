@@ -81,15 +81,15 @@ def _terms(value: tirx.Expr) -> list[tirx.Expr]:
 
 
 def _leaves(value: tirx.Expr) -> set[object]:
-    """Return what an expression of floats is made of: elements of tensors, variables and constants."""
+    """Return what an expression is made of: elements of tensors, variables and numbers."""
     found: set[object] = set()
 
     def add(leaf: TensorLoad | ir.Var | tirx.FloatImm) -> None:
         if isinstance(leaf, tirx.FloatImm):
-            found.add(leaf.value)
+            found.add("nan" if math.isnan(leaf.value) else leaf.value)  # which is equal to nothing, not even itself
         elif isinstance(leaf, TensorLoad):
             found.add((leaf.source, *map(tvm_ffi.structural_hash, leaf.indices)))
-        elif isinstance(leaf.ty, ir.PrimType) and _is_float(leaf):
+        elif isinstance(leaf.ty, ir.PrimType):
             found.add(leaf)
 
     tvm_ffi.structural_walk(value, ((TensorLoad, ir.Var, tirx.FloatImm), add))
