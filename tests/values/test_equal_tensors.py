@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tvm
 
+from vmkit.values import equal_tensors
 from vmkit.values.equal_tensors import EqualTensors
 from vmkit.values.tensors import as_tensor
 
@@ -61,6 +62,17 @@ def test_empty_tensors_and_bfloat16_are_compared_too() -> None:
     for each in (one, two):
         each.copyfrom(np.ones(4, one.numpy().dtype))
     assert tensors.first_of(one) is tensors.first_of(two)
+
+
+def test_weights_that_were_of_float16_are_told_apart_by_a_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_whole(_: np.ndarray) -> bytes:
+        raise AssertionError("all bytes of a tensor were read")
+
+    monkeypatch.setattr(equal_tensors, "_digest", read_whole)
+    tensors = EqualTensors()
+    for sign in (1, -1):  # 8192 float32, whose two low bytes are nearly always 0
+        wide = as_tensor((sign * np.resize(VALUES, 8192)).astype("float16").astype("float32"))
+        assert tensors.first_of(wide) is wide
 
 
 def test_many_tensors_that_hardly_differ_are_told_apart_in_linear_time() -> None:

@@ -47,7 +47,8 @@ class EqualTensors:
 
     def _found(self, tensor: Tensor) -> Tensor:
         data = bytes_of(tensor)
-        key = (str(tensor.dtype), tuple(tensor.shape), data[:: max(1, data.size // _SAMPLES)].tobytes())
+        # By odd steps: others meet the same byte of every element, which is 0 in all that was float16 once.
+        key = (str(tensor.dtype), tuple(tensor.shape), data[:: data.size // _SAMPLES | 1].tobytes())
         alike = self._alone.setdefault(key, tensor)
         if alike is tensor:
             return tensor
