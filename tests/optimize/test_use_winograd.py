@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -204,6 +205,27 @@ def test_layers_that_differ_in_sizes_alone_share_a_kernel_at_the_first_level() -
         (group,) = executable.info["kernel_groups"].values()
         kernels[level] = sum("winograd" in name for name in set(group))
     assert kernels == {1: 1, 2: 3}
+
+
+@pytest.mark.parametrize("count", [8, 12])
+def test_layers_of_many_sizes_share_kernels(count: int) -> None:
+    channels = [32, *(32 + 16 * seed for seed in range(count))]
+    x, data = relay.var("x", shape=(1, 32, 32, 32)), numbers(1, 32, 32, 32)
+    y, expected = x, data
+    for seed, (inner, outer) in enumerate(pairwise(channels)):
+        weight = numbers(3, 3, inner, outer, seed=seed) / np.float32(3 * inner**0.5)
+        y = relay.nn.conv2d(y, relay.const(weight), padding=(1, 1), data_layout="NHWC", kernel_layout="HWIO")
+        expected = convolved(expected, weight, (1, 1, 1, 1))
+    function = relay.Function([x], y)
+    changed = UseWinograd(lanes=8, registers=16)(InferType()(tvm.IRModule({"main": function})))["main"]
+    calls = [node for node in post_order(changed) if is_call(node, NAME)]
+    assert [call.attrs.is_shared for call in calls] == [count > 8] * count
+    executable = vmkit.compile(tvm.IRModule({"main": function}), "llvm -num-cores=1")
+    result = vmkit.VirtualMachine(executable, "cpu").run(data).numpy()
+    np.testing.assert_allclose(result, expected, rtol=1e-3, atol=2e-3)
+    (group,) = executable.info["kernel_groups"].values()
+    kernels = len({name for name in group if "winograd" in name})
+    assert kernels == 8 if count == 8 else kernels < 6
 
 
 @pytest.mark.parametrize("is_most", [True, False])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
+from typing import TypeAlias
 
 import numpy as np
 
 from ..kernels.winograd_plan import Machine, direct_cycles, plan_winograd, winograd_cycles
 from ..kernels.winograd_shape import WinogradPlan, WinogradShape
-from ..relay.ir import Expr, Function
+from ..relay.ir import Call, Expr, Function
 from ..relay.ir.types import Dim
 from ..relay.op.registry import build
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
@@ -20,6 +21,11 @@ from .ops.winograd_fused import narrow_weight
 __all__ = ["UseWinograd", "is_whole", "shape_without_tiles"]
 
 _WORTH_KERNELS = 1.2  # times as long as convolutions take without tiles, from which on kernels for these are compiled
+# Kernels of a function that know their sizes: each takes .2 s to compile, and 2 % less time to run at most.
+_MOST_KERNELS = 8
+
+Planned: TypeAlias = tuple[WinogradShape, WinogradPlan]
+"""The shape of a convolution with its tiles, and the order of work."""
 
 
 @relay_pass(opt_level=1)
@@ -47,38 +53,43 @@ def UseWinograd(
     passes : int
         How many times a unit of the target works for each vector.
     shares_kernels : bool
-        Whether convolutions that differ in sizes alone call one kernel, which is compiled once and is slower than
+        Whether convolutions that differ in sizes alone call one kernel, which is compiled once and may be slower than
         kernels that know their sizes. These kernels are the longest to compile, so there are none at all where all
-        convolutions of a function together are hardly faster by them.
+        convolutions of a function together are hardly faster by them. Otherwise they share kernels where a function
+        would need many.
     """
     machine = Machine(lanes, registers, cores, has_matrix_unit, passes)
 
     def change(function: Function) -> Function:
-        is_shared = shares_kernels
-        if shares_kernels:
-            layers = _worth_kernels(function, machine)
-            if not layers:
-                return function
-            is_shared = layers > 1  # a kernel for one layer is shorter if it knows its sizes
-        return rewrite_layers(function, lambda layer: _chosen(layer, machine, is_shared))
+        layers = list(layers_of(function))
+        plans = {layer.conv: _planned(layer, machine, shares_kernels) for layer in layers}
+        if shares_kernels and not _is_worth_kernels(layers, plans, machine):
+            return function
+        kernels = {(_compiled(shape), plan) for shape, plan in filter(None, plans.values())}
+        # A kernel for one layer is shorter if it knows its sizes.
+        is_shared = sum(map(bool, plans.values())) > 1 if shares_kernels else len(kernels) > _MOST_KERNELS
+        return rewrite_layers(function, lambda layer: _chosen(layer, plans[layer.conv], lanes, is_shared))
 
     return per_function(change)
 
 
-def _worth_kernels(function: Function, machine: Machine) -> int:
-    """Return how many layers of a function get tiles; 0 where all of them together are hardly faster by tiles."""
+def _is_worth_kernels(layers: Sequence[ConvLayer], plans: Mapping[Call, Planned | None], machine: Machine) -> bool:
+    """Say whether all layers of a function together are much faster by tiles."""
     plain = by_tiles = 0.0
-    layers = 0
-    for layer in layers_of(function):
+    for layer in layers:
         alone = direct_cycles(_shape_of(layer, machine.lanes), machine) / prod(layer.strides)
-        planned = _planned(layer, machine, shares_kernels=True)
+        planned = plans[layer.conv]
         plain += alone
         by_tiles += alone if planned is None else winograd_cycles(*planned, machine)
-        layers += planned is not None
-    return layers if plain > _WORTH_KERNELS * by_tiles else 0
+    return plain > _WORTH_KERNELS * by_tiles
 
 
-def _planned(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> tuple[WinogradShape, WinogradPlan] | None:
+def _compiled(shape: WinogradShape) -> WinogradShape:
+    """Return what a kernel knows of a shape: over images of unknown size it is for any channels."""
+    return shape.without_channels() if shape.tiles is None else shape
+
+
+def _planned(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> Planned | None:
     """Return the tiles for a layer and the order of work, or None where the sum itself is faster."""
     sizes, lanes = layer.sizes, machine.lanes
     if not layer.is_everywhere or sizes["H"] * sizes["W"] == 1 or sizes["I"] % lanes or sizes["O"] % lanes or lanes < 4:
@@ -123,9 +134,8 @@ def shape_without_tiles(
     return WinogradShape(window, (1, 1), batch, height, width, inner, outer, padding, block, lanes)
 
 
-def _chosen(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> Make | None:
+def _chosen(layer: ConvLayer, planned: Planned | None, lanes: int, is_shared: bool) -> Make | None:
     """Return what makes the operator for a layer, or None where the sum itself is faster."""
-    lanes, planned = machine.lanes, _planned(layer, machine, shares_kernels)
     if planned is None:
         return None
     shape, plan = planned
@@ -146,7 +156,7 @@ def _chosen(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> Make | 
             has_bias=layer.bias is not None,
             a_min=layer.low,
             a_max=layer.high,
-            is_shared=shares_kernels,
+            is_shared=is_shared,
         )
 
     return make
