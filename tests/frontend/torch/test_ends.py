@@ -137,3 +137,27 @@ def test_an_integer_that_sizes_tell_must_be_that() -> None:
         VMError, match=r"the sizes are not|args_0: the number must be \w+, as sizes of other inputs say"
     ):
         machine.run(4, np.ones(3, "float32"))
+
+
+class Store:
+    """A container that makes a tensor where it is made, as caches do."""
+
+    def __init__(self, held: torch.Tensor) -> None:
+        self.held = torch.cat([torch.tensor([]), held], -2)
+
+
+torch.utils._pytree.register_pytree_node(
+    Store,
+    lambda store: ([store.held], None),
+    lambda values, _: Store(*values),
+    serialized_type_name="tests.Store",
+)
+
+
+def test_results_may_be_in_containers_that_make_tensors() -> None:
+    machine = machine_of(
+        exported(Of(lambda x: {"kept": Store(x + 1), "x": x * 2}), (torch.rand(4, 3),), (({0: AUTO},),))
+    )
+    kept, twice = values(machine.run(np.ones((2, 3), "float32")))
+    np.testing.assert_array_equal(kept, np.full((2, 3), 2))
+    np.testing.assert_array_equal(twice, np.full((2, 3), 2))

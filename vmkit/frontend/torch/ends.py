@@ -6,7 +6,9 @@ ones; a buffer that it writes is also an input, after its own ones, such as the 
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from copy import copy
 from typing import TYPE_CHECKING, Any, cast
 
 from tvm import tirx
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     import torch
     from torch import fx
 
-__all__ = ["ENDS", "with_tensor_ends"]
+__all__ = ["ENDS", "with_flat_results", "with_tensor_ends"]
 
 
 def with_tensor_ends(program: torch.export.ExportedProgram) -> None:
@@ -33,6 +35,25 @@ def with_tensor_ends(program: torch.export.ExportedProgram) -> None:
     _take_tensors(program)
     _give_tensors(program)
     program.graph_module.recompile()
+
+
+def with_flat_results(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return a program that gives its results one beside another, in no container.
+
+    PyTorch makes the containers anew where it decomposes a program, and fails for one that makes tensors, as the
+    caches of decoders do.
+    """
+    from torch.utils import _pytree as pytree
+
+    first, *others = program.module_call_graph
+    signature = first.signature
+    if signature is None:
+        return program
+    flat = pytree.tree_flatten(tuple(range(signature.out_spec.num_leaves)))[1]
+    made = copy(program)
+    top = dataclasses.replace(first, signature=dataclasses.replace(signature, out_spec=flat))
+    cast("Any", made)._module_call_graph = [top, *others]
+    return made
 
 
 def _take_written(program: torch.export.ExportedProgram) -> None:
