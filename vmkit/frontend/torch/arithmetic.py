@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tvm import relax, tirx
 
-from .arguments import Importing, arguments_of, cast_to, refused
+from .arguments import Importing, arguments_of, cast_to, dtype_of, refused
+from .products import summed_in, widened
 
 if TYPE_CHECKING:
     from torch import fx
@@ -33,7 +34,12 @@ _OF_RESULT = {
     "sum", "tan", "tanh",
 }  # fmt: skip
 """Operators that compute in the type of their result."""
-_PRODUCTS = {"bmm", "mm", "matmul"}
+_WIDE = {
+    "_native_batch_norm_legit_no_training", "_softmax", "linalg_vector_norm",
+}  # fmt: skip
+"""Operators with sums, which are of float32 where elements have 16 bits; the weights of some may have 32 beside."""
+_RUNNING = {"cumprod", "cumsum"}
+"""Operators of the type of their result that would round each sum to 16 bits, and the next from that."""
 _COMPARISONS = {"eq", "ge", "gt", "le", "lt", "ne"}
 
 _OfNode = Callable[["fx.Node"], object]
@@ -46,10 +52,10 @@ def arithmetic(importer: Importing, known: Mapping[str, _OfNode]) -> dict[str, _
         base, _, overload = name.partition(".")
         if overload and base in _SCALED:
             made[name] = partial(_scaled, importer, base, convert)
-        elif base in _PRODUCTS:
-            made[name] = partial(_product, importer)
         elif overload and base in _OF_RESULT | _COMPARISONS:
             made[name] = partial(_promoted, importer, convert)
+        if overload and base in _WIDE:
+            made[name] = partial(widened, importer, convert)
     if "clamp.default" in known:
         made["clamp.default"] = partial(_clamped, importer, known["clamp.default"])
     return made | dict.fromkeys(("div.Scalar_mode", "div.Tensor_mode"), partial(_divided, importer))
@@ -106,21 +112,15 @@ def _computed_in(node: fx.Node) -> str:
     import torch
 
     result: torch.dtype = cast("Any", node.meta["val"]).dtype
-    if str(node.target).split(".")[1] in _COMPARISONS:
+    name = str(node.target).split(".")[1]
+    if name in _RUNNING:
+        return summed_in(dtype_of(node))
+    if name in _COMPARISONS:
         values = [getattr(each, "meta", {}).get("val", each) for each in node.args]
         # A size is an integer, and no tensor's type becomes another beside one.
         known = [each for each in values if isinstance(each, torch.Tensor | int | float)]
         result = torch.result_type(known[0], known[-1])
     return str(result).removeprefix("torch.")
-
-
-def _product(importer: Importing, node: fx.Node) -> relax.Expr:
-    """Return a product of matrices, whose sums are float32 where its type has 16 bits."""
-    dtype = _computed_in(node)
-    first, second = (_operand(importer, node, value, dtype) for value in node.args[:2])
-    is_half = dtype in ("float16", "bfloat16")
-    made = importer.block_builder.emit(relax.op.matmul(first, second, "float32" if is_half else dtype))
-    return cast_to(importer, made, dtype)
 
 
 def _operand(importer: Importing, node: fx.Node, value: object, dtype: str) -> relax.Expr:

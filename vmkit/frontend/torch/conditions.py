@@ -43,9 +43,10 @@ def with_conditions(mod: tvm.IRModule, conditions: Sequence[str], checks: Runtim
     sizes = {p.name: list(p.ty.shape) for p in function.params if getattr(p.ty, "shape", None) is not None}
     builder = relax.BlockBuilder()
     begin_block(builder)
+    numbers = _Numbers(function.params, builder)
     for condition in conditions:
         try:
-            holds = _Reader(sizes).condition(_parsed(condition))
+            holds = _Reader(sizes, numbers).condition(_parsed(condition))
         except (_Unknown, RecursionError):
             _logger.warning("PyTorch's condition %.200s is not checked: it is no formula of inputs' sizes", condition)
             continue
@@ -73,11 +74,30 @@ def _text(condition: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-class _Reader:
-    """Reads conditions as expressions over the sizes of inputs."""
+class _Numbers:
+    """Inputs that are one integer, read for conditions alone: what is computed of them is read where it is."""
 
-    def __init__(self, sizes: Sizes) -> None:
-        self._sizes = sizes
+    def __init__(self, params: Sequence[relax.Var], builder: relax.BlockBuilder) -> None:
+        self._params = {p.name: p for p in params if isinstance(p.ty, relax.TensorType) and not p.ty.ndim}
+        self._builder, self._read = builder, dict[str, tirx.Expr]()
+
+    def read(self, name: str) -> tirx.Expr:
+        param = self._params.get(name)
+        if param is None or str(param.ty.dtype) != "int64":
+            raise _Unknown
+        if name not in self._read:
+            emit, number = self._builder.emit, tirx.Var(f"{name}_number", "int64")
+            row = emit(relax.op.reshape(param, relax.ShapeExpr([1])))
+            self._builder.match_cast(emit(relax.op.tensor_to_shape(row)), relax.ShapeType([number]))
+            self._read[name] = number
+        return self._read[name]
+
+
+class _Reader:
+    """Reads conditions as expressions over the sizes of inputs, and over integers that are inputs."""
+
+    def __init__(self, sizes: Sizes, numbers: _Numbers) -> None:
+        self._sizes, self._numbers = sizes, numbers
 
     def condition(self, node: ast.expr) -> tirx.Expr:
         match node:
@@ -107,8 +127,10 @@ class _Reader:
             case ast.Call(func=ast.Name(id=name), args=[first, *rest]) if name in _CHOSEN and rest:
                 values = [self.number(each) for each in (first, *rest)]
                 return reduce(lambda a, b: _CHOSEN[name](*_alike(a, b)), values)
-            case ast.Subscript(slice=ast.Constant(value=int() as axis)):
+            case ast.Subscript(value=ast.Call(), slice=ast.Constant(value=int() as axis)):
                 return self._size(node.value, axis)
+            case ast.Subscript():
+                return self._numbers.read(_input(node))
         raise _Unknown
 
     def _size(self, call: ast.expr, axis: int) -> tirx.Expr:

@@ -26,6 +26,7 @@ from .arithmetic import arithmetic
 from .complex_numbers import COMPLEX, Complex, as_real, complex_result, takes_complex, with_real_ends
 from .conditions import with_conditions
 from .effects import require_room, without_tokens
+from .ends import with_flat_results, with_tensor_ends
 from .formulas import formula_of, sizes_of
 from .indices import read_at
 from .operators import CONVERTERS, filled
@@ -34,6 +35,7 @@ from .parts import split
 from .read_numbers import READ_NUMBERS
 from .relay_operators import adaptive_averaged, averaged, pooled
 from .sizes import with_plain_inputs
+from .statistics import layered
 
 if TYPE_CHECKING:
     import sympy
@@ -61,7 +63,9 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
 
     Dimensions that the program says are equal are one symbol, and the ranges that it gives them are attributes of
     ``main``, checked when it runs, as are the other conditions on sizes that were taken for true. A result of one
-    tensor is that, not a tuple. Complex numbers that are taken or given are floats, with the real part and the
+    tensor is that, not a tuple. What the program writes in place are results after its own, and buffers among that also
+    inputs after its own; numbers that it takes or gives are tensors of no axes, and None and what else is the same at
+    each run is left out. Complex numbers that are taken or given are floats, with the real part and the
     imaginary one on a last axis of two. Random numbers are drawn by another generator than PyTorch's, anew at each run.
 
     Parameters
@@ -112,7 +116,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             return dict.fromkeys(of_fractions, partial(_size_of_fractions, self)) | known
 
     try:
-        decomposed = program.run_decompositions(_decompositions())
+        decomposed = with_flat_results(program).run_decompositions(_decompositions())
     except Exception as error:
         # PyTorch 2.13 fails for sizes such as 8 * n in a program that was loaded from a file.
         raise ModelError(
@@ -120,6 +124,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             "a file, hand in what torch.export.export returned, or save what run_decompositions() of that returns"
         ) from error
     without_tokens(decomposed)
+    with_tensor_ends(decomposed)
     complex_ends = with_real_ends(decomposed)
     importer = Importer()
     _require_known(decomposed, importer.convert_map)
@@ -154,6 +159,7 @@ def _only_of_complex(node: fx.Node) -> object:
 
 
 _BESIDE_OWN: dict[str, Callable[..., object]] = {
+    "native_layer_norm.default": layered,
     "_adaptive_avg_pool2d.default": adaptive_averaged,
     "_adaptive_avg_pool3d.default": adaptive_averaged,
     "avg_pool2d.default": averaged,

@@ -14,6 +14,7 @@ from .arguments import Converter, Importing, arguments_of, cast_to, dtype_of
 from .counting import COUNTING
 from .distances import DISTANCES
 from .effects import EFFECTS
+from .ends import ENDS
 from .formulas import OF_SIZES, known_sizes, number_of
 from .functions import FUNCTIONS
 from .indices import written_at
@@ -21,6 +22,7 @@ from .linear_algebra import LINEAR_ALGEBRA
 from .memory import MEMORY
 from .padding import PADDING
 from .parts import PARTS
+from .products import PRODUCTS
 from .random_numbers import RANDOM_NUMBERS
 from .relay_operators import OF_RELAY
 from .resizing import RESIZING
@@ -130,6 +132,9 @@ def _number(importer: Importing, node: fx.Node) -> relax.Expr:
     value, dtype = arguments_of(node)[0], dtype_of(node)
     if isinstance(value, bool | int | float):
         return relax.const(value, dtype)
+    tensor = importer.env[value]
+    if isinstance(tensor, relax.Expr) and isinstance(tensor.ty, relax.TensorType):  # a fraction that is read
+        return cast_to(importer, tensor, dtype)
     formula = number_of(importer, node, value.meta["val"])
 
     def kernel(number: tirx.Expr) -> te.Tensor:
@@ -142,6 +147,7 @@ CONVERTERS: dict[str, Converter] = {
     **COUNTING,
     **DISTANCES,
     **EFFECTS,
+    **ENDS,
     **FUNCTIONS,
     **LINEAR_ALGEBRA,
     **MEMORY,
@@ -149,6 +155,7 @@ CONVERTERS: dict[str, Converter] = {
     **OF_SIZES,
     **PADDING,
     **PARTS,
+    **PRODUCTS,
     **RANDOM_NUMBERS,
     **RESIZING,
     **SPECIAL_FUNCTIONS,

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import mul
 from typing import TYPE_CHECKING
 
 from tvm import relax, te, tirx
 
-from .arguments import Converter, Importing, arguments_of, refused
+from ...relay.ir import dims
+from .arguments import Converter, Importing, arguments_of, cast_to, dtype_of, refused
 from .formulas import formula_of
+from .products import summed_in, widened
 
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["STATISTICS"]
+__all__ = ["STATISTICS", "layered"]
 
 
 def _variance(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -37,21 +39,52 @@ def _variance(importer: Importing, node: fx.Node) -> relax.Expr:
 
 
 def _normalized(importer: Importing, node: fx.Node) -> relax.Expr:
-    """Return a batch normalised by its own means and variances of channels, these means, and what divides by them."""
-    data, weight, bias, _, _, epsilon = arguments_of(node)
-    value, emit, op = importer.env[data], importer.block_builder.emit, relax.op
-    rank = value.ty.ndim
-    others = [axis for axis in range(rank) if axis != 1]
-    mean = emit(op.mean(value, axis=others, keepdims=True))
-    apart = emit(op.subtract(value, mean))
-    variance = emit(op.mean(emit(op.multiply(apart, apart)), axis=others, keepdims=True))
-    inverse = emit(op.rsqrt(emit(op.add(variance, relax.const(epsilon, value.ty.dtype.dtype)))))
-    made = emit(op.multiply(apart, inverse))
-    for each, combine in ((weight, op.multiply), (bias, op.add)):
-        if each is not None:
-            made = emit(combine(made, emit(op.expand_dims(importer.env[each], [0, *range(2, rank)]))))
-    flat = [emit(op.squeeze(each, others)) for each in (mean, inverse)]
-    return emit(relax.Tuple([made, *flat]))
+    """Return a batch that is normalised by channel, its statistics, and the running ones if it moves those."""
+    data, scale, shift, *running, is_training, momentum, eps = arguments_of(node)
+    emit, op, x = importer.block_builder.emit, relax.op, importer.env[data]
+    dtype = str(x.ty.dtype)
+    wide = summed_in(dtype)
+    value = cast_to(importer, x, wide)
+    axes, by_channel = [0, *range(2, x.ty.ndim)], (1, -1, *[1] * (x.ty.ndim - 2))
+
+    def number(value: float) -> relax.Expr:
+        return relax.const(value, wide)
+
+    def spread(each: relax.Expr) -> relax.Expr:
+        return emit(op.reshape(cast_to(importer, each, wide), by_channel))
+
+    if is_training:
+        mean = emit(op.mean(value, axis=axes))
+        away = emit(op.subtract(value, spread(mean)))
+        variance = emit(op.mean(emit(op.multiply(away, away)), axis=axes))
+    else:
+        mean, variance = (cast_to(importer, importer.env[each], wide) for each in running)
+        away = emit(op.subtract(value, spread(mean)))
+    inverse = emit(op.rsqrt(emit(op.add(variance, number(eps)))))
+    made = emit(op.multiply(away, spread(inverse)))
+    if scale is not None:
+        made = emit(op.multiply(made, spread(importer.env[scale])))
+    if shift is not None:
+        made = emit(op.add(made, spread(importer.env[shift])))
+    results = [cast_to(importer, made, dtype), mean, inverse]
+    for each, new in zip(running, (mean, _of_sample(importer, variance, value)), strict=False):
+        kept = importer.env[each]
+        moved = emit(op.multiply(cast_to(importer, kept, wide), number(1 - momentum)))
+        moved = emit(op.add(moved, emit(op.multiply(new, number(momentum)))))
+        results.append(cast_to(importer, moved, str(kept.ty.dtype)) if is_training else kept)
+    return emit(relax.Tuple(results))
+
+
+def _of_sample(importer: Importing, variance: relax.Expr, value: relax.Expr) -> relax.Expr:
+    """Return the variance of what a sample is of, of which one element less than there are tells."""
+    sizes = [size for axis, size in enumerate(value.ty.shape) if axis != 1]
+    count = dims.as_expr(dims.product(sizes))
+
+    def kernel(variance: te.Tensor, count: tirx.Expr) -> te.Tensor:
+        share = count.astype(variance.dtype) / (count - 1).astype(variance.dtype)
+        return te.compute(variance.shape, lambda i: variance(i) * share, name="of_sample", tag="injective")
+
+    return importer.block_builder.emit_te(kernel, variance, count, primfunc_name_hint="of_sample")
 
 
 def _variance_and_mean(importer: Importing, node: fx.Node) -> relax.Expr:
@@ -62,20 +95,35 @@ def _variance_and_mean(importer: Importing, node: fx.Node) -> relax.Expr:
     return importer.block_builder.emit(relax.Tuple([_variance(importer, node), mean]))
 
 
+def layered(importer: Importing, own: Callable[[fx.Node], object], node: fx.Node) -> object:
+    """Return rows that are normalised, in float64, which Relax's operator does not take, by the steps of it."""
+    data, sizes, scale, shift, eps = arguments_of(node)
+    dtype, emit, op = dtype_of(data), importer.block_builder.emit, relax.op
+    if dtype != "float64":
+        return widened(importer, own, node)
+    x, axes = importer.env[data], [*range(-len(sizes), 0)]
+    away = emit(op.subtract(x, emit(op.mean(x, axis=axes, keepdims=True))))
+    variance = emit(op.mean(emit(op.multiply(away, away)), axis=axes, keepdims=True))
+    made = emit(op.multiply(away, emit(op.rsqrt(emit(op.add(variance, relax.const(eps, dtype)))))))
+    made = made if scale is None else emit(op.multiply(made, cast_to(importer, importer.env[scale], dtype)))
+    made = made if shift is None else emit(op.add(made, cast_to(importer, importer.env[shift], dtype)))
+    return emit(relax.Tuple([made]))
+
+
 def _normalized_groups(importer: Importing, node: fx.Node) -> relax.Expr:
     """Return a tensor normalised in groups of channels; weights and biases may be left out."""
     data, weight, bias, _, channels, _, groups, epsilon = arguments_of(node)
-    value, dtype = importer.env[data], str(importer.env[data].ty.dtype)
-    count = formula_of(importer, node, channels)
+    dtype = summed_in(dtype_of(data))
+    value, count = cast_to(importer, importer.env[data], dtype), formula_of(importer, node, channels)
 
     def of_channels(given: fx.Node | None, number: int) -> relax.Expr:
         if given is not None:
-            return importer.env[given]
+            return cast_to(importer, importer.env[given], dtype)
         return importer.block_builder.emit(relax.op.full(relax.ShapeExpr([count]), relax.const(number, dtype)))
 
     axes = list(range(2, value.ty.ndim))
     made = relax.op.nn.group_norm(value, of_channels(weight, 1), of_channels(bias, 0), groups, 1, axes, epsilon)
-    found = importer.block_builder.emit(made)
+    found = cast_to(importer, importer.block_builder.emit(made), dtype_of(data))
     if any(user.args[1] for user in node.users):
         raise refused(node, "gives the means and the roots of variances, which only training uses")
     return importer.block_builder.emit(relax.Tuple([found, found, found]))
@@ -83,6 +131,7 @@ def _normalized_groups(importer: Importing, node: fx.Node) -> relax.Expr:
 
 STATISTICS: dict[str, Converter] = {
     "_native_batch_norm_legit.no_stats": _normalized,
+    "_native_batch_norm_legit_functional.default": _normalized,
     "native_group_norm.default": _normalized_groups,
     "var.correction": _variance,
     "var_mean.correction": _variance_and_mean,
