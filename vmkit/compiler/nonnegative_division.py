@@ -14,8 +14,6 @@ from tvm import tirx
 
 __all__ = ["divide_nonnegative"]
 
-_Quotient = tirx.FloorDiv | tirx.FloorMod
-
 
 @tirx.transform.prim_func_pass(opt_level=0, name="vmkit.DivideNonnegative")
 def divide_nonnegative(
@@ -24,7 +22,7 @@ def divide_nonnegative(
     """Have the machine divide, without a test of signs, where it is a size that divides what is not negative."""
     signs = _Signs(function)
 
-    def divided(quotient: _Quotient) -> tirx.Expr:
+    def divided(quotient: tirx.FloorDiv | tirx.FloorMod) -> tirx.Expr:
         a, b = quotient.a, quotient.b
         # A constant divisor is known to TVM, and becomes a shift where it is a power of two.
         if isinstance(b, tirx.IntImm) or not (signs.is_nonnegative(a) and signs.is_nonnegative(b)):
