@@ -21,6 +21,7 @@ from ..relax.stack_buffers import keep_on_stack
 from ..schedule.float_algebra import with_float_algebra
 from ..schedule.rule import BY_RULE
 from .large_sizes import large_tensors
+from .nonnegative_division import divide_nonnegative
 
 __all__ = ["PIPELINE"]
 
@@ -136,7 +137,7 @@ def _to_calls(asked: set[str]) -> list[tvm.transform.Pass]:
 
     What is used twice LLVM computes once. Where TVM does that, it keeps values for longer than there are registers.
     """
-    passes = [s_tir.transform.RewriteUnsafeSelect()]
+    passes = [divide_nonnegative, s_tir.transform.RewriteUnsafeSelect()]
     if "tirx.instrument_bound_checkers" in asked:
         passes.append(s_tir.transform.InstrumentBoundCheckers())
     if "tirx.instrument_lwp" in asked:
