@@ -20,6 +20,7 @@ from ..relax.kernel_groups.parts import parts_called
 from ..relax.stack_buffers import keep_on_stack
 from ..schedule.float_algebra import with_float_algebra
 from ..schedule.rule import BY_RULE
+from .bfloat16 import legalize_bfloat16, with_wide_values
 from .large_sizes import large_tensors
 from .nonnegative_division import divide_nonnegative
 
@@ -45,7 +46,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
         others: Functions = {}
         for gvar, function in mod.functions.items():
             of_kind = written if WRITTEN_OUT in function.attrs else by_rule if BY_RULE in function.attrs else others
-            of_kind[gvar] = with_float_algebra(function)
+            of_kind[gvar] = with_wide_values(with_float_algebra(function))
         asked = {name for name in context.config if context.config[name]}
         passes = ((written, _of_loops(asked)), (by_rule, _of_blocks(asked)), (others, lower_any))
         made: Functions = {}
@@ -122,7 +123,7 @@ def _to_vectors(asked: set[str], *before: tvm.transform.Pass) -> list[tvm.transf
     """Return the passes from buffers of many axes to vectors in flat memory."""
     passes = [
         tirx.transform.FlattenBuffer(),
-        tirx.transform.BF16ComputeLegalize(),
+        legalize_bfloat16,
         tirx.transform.NarrowDataType(32),
         *before,
         tirx.transform.VectorizeLoop("tirx.disable_vectorize" not in asked),

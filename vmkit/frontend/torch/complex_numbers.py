@@ -322,6 +322,7 @@ COMPLEX: dict[str, Callable[[Importing, fx.Node], object]] = {
     "div.Tensor": _quotient,
     "exp.default": _exponential,
     "log.default": _logarithm,
+    "matmul.default": _matrix_product,
     "mm.default": _matrix_product,
     "mean.dim": partial(_reduced, reduce=relax.op.mean),
     "mul.Scalar": _product,
