@@ -78,6 +78,7 @@ def _of_blocks(asked: set[str]) -> tvm.transform.Pass:
         s_tir.transform.LowerOpaqueBlock(),
         *_to_vectors(asked, s_tir.transform.LoopPartition()),
         tirx.transform.RemoveNoOp(),  # parts of cut loops that LLVM does not see to be empty
+        divide_nonnegative,  # what is written out says itself how it divides
     ]
     return tvm.transform.Sequential([*passes, *_to_calls(asked)])
 
@@ -138,7 +139,7 @@ def _to_calls(asked: set[str]) -> list[tvm.transform.Pass]:
 
     What is used twice LLVM computes once. Where TVM does that, it keeps values for longer than there are registers.
     """
-    passes = [divide_nonnegative, s_tir.transform.RewriteUnsafeSelect()]
+    passes = [s_tir.transform.RewriteUnsafeSelect()]
     if "tirx.instrument_bound_checkers" in asked:
         passes.append(s_tir.transform.InstrumentBoundCheckers())
     if "tirx.instrument_lwp" in asked:
