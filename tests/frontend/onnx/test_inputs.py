@@ -53,6 +53,7 @@ def test_names_of_inputs_and_outputs_are_in_the_signature() -> None:
         ({"fixed": (relay.Any(), 4)}, ["(batch, 4)", "(batch, mask_dim1)", "(fixed_dim0, 4)"]),
         ({"fixed": ("batch", 4)}, ["(batch, 4)", "(batch, mask_dim1)", "(batch, 4)"]),
         ({"fixed": np.array([2, 4])}, ["(batch, 4)", "(batch, mask_dim1)", "(2, 4)"]),
+        ({"x": ("n", 4), "mask": ("m", -1)}, ["(n, 4)", "(m, mask_dim1)", "(1, 4)"]),
     ],
 )
 def test_shape(shape: Any, expected: list[str]) -> None:
@@ -70,6 +71,7 @@ def test_shape(shape: Any, expected: list[str]) -> None:
         ({"x": (-3, 4)}, "dimension 0 is -3; -1 stands for an unknown one"),
         ({"x": (1.5, 4)}, "dimension 0 is 1.5; a dimension is an int or a name"),
         ({"x": (3, 4), "mask": (5, 2)}, "dimension 'batch' becomes 5, but 3 in another input"),
+        ({"x": ("n", 4), "mask": (5, 2)}, "dimension 'batch' becomes 5, but n in another input"),
     ],
 )
 def test_shapes_that_do_not_fit(shape: Any, message: str) -> None:
@@ -88,6 +90,16 @@ def test_dtypes_are_checked() -> None:
     assert types(dtype={"x": "float32"}) == types()
     with pytest.raises(InputError, match="dtype of 'x': float64, but the model's input is float32"):
         types(dtype={"x": "float64"})
+
+
+def test_one_name_for_sizes_that_differ_may_become_two() -> None:
+    nodes = [node("Relu", "x", "a"), node("Concat", "a z", "y", axis=0)]
+    proto = model(nodes, {"x": (["N"], "float32"), "z": (["N"], "float32")}, "y", {})
+    x, z = array(3), array(5)
+    with pytest.raises(InputError, match="z: N = 5, but x already bound N = 3"):
+        Compiled(proto)(x=x, z=z)
+    result = Compiled(proto, {"x": ("n",), "z": ("m",)})(x=x, z=z)[0]
+    np.testing.assert_array_equal(result, np.concatenate([np.maximum(x, 0), z]))
 
 
 def static_model() -> Any:

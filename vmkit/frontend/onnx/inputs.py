@@ -31,7 +31,8 @@ class InputTypes:
     a name is called after its input and axis. So is one whose name or size is what exporters write for an unknown one:
     ``?``, ``None``, ``unk__12``, -1 or 0. What the caller gives comes first: an int fixes a dimension (and, if
     the file names it, fixes it everywhere; 0 is an empty one here), a name renames it, and ``-1``, ``None``, ``"?"``
-    or ``relay.Any()`` make it unknown. Under the name of a dimension stands a pair of ints: the least and the largest
+    or ``relay.Any()`` make it unknown. Two names for one of the file's make two dimensions of it: some files have one
+    name for sizes that differ. Under the name of a dimension stands a pair of ints: the least and the largest
     size that it may have; the importer decides by them what depends on sizes, and the run fails for others.
 
     Attributes
@@ -47,6 +48,7 @@ class InputTypes:
         self.dtype = dtype
         self.symbols: dict[str, tirx.Var] = {}
         self.renamed: dict[str, Dim] = {}
+        self.parted: set[str] = set()
         self.widened: dict[Any, int] = {}
         self.ranges: dict[tirx.Var, tuple[int, int]] = {}
         self.problems: list[str] = []
@@ -107,7 +109,10 @@ class InputTypes:
             if isinstance(new, int) and new < 0:
                 continue
             dim = new if isinstance(new, int) else self._symbol(new)
-            if not _same(self.renamed.setdefault(old, dim), dim):
+            known = self.renamed.setdefault(old, dim)
+            if not isinstance(known, int) and not isinstance(dim, int) and known is not dim:
+                self.parted.add(old)
+            elif not _same(known, dim):
                 self.problems.append(
                     f"shape of {info.name!r}: dimension {old!r} becomes {dim}, but {self.renamed[old]} in another input"
                 )
@@ -185,7 +190,7 @@ class InputTypes:
             while own in self.in_file:
                 own += "_"
             return self._symbol(own)
-        return self.renamed[dim] if dim in self.renamed else self._symbol(dim)
+        return self.renamed[dim] if dim in self.renamed and dim not in self.parted else self._symbol(dim)
 
     def _given(self, name: str, axis: int, dim: Any, old: int | str | None) -> Dim:
         if isinstance(dim, tirx.IntImm) or (not isinstance(dim, int | str) and hasattr(dim, "__index__")):
