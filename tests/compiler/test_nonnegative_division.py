@@ -37,6 +37,18 @@ def test_only_what_is_not_negative_is_divided_by_the_machine() -> None:
     assert kinds(made) == {"Div": 2, "FloorDiv": 2, "FloorMod": 1, "Mod": 2}
 
 
+@T.prim_func(s_tir=True)
+def wide(a: T.handle):  # type: ignore[no-untyped-def]
+    size = T.int32()
+    x = T.match_buffer(a, (size,), "int64")
+    for i in range(size):
+        x[i] = T.cast(i, "int64") // T.cast(size, "int64") + T.cast(i, "int64") // T.cast(x[i], "int64")
+
+
+def test_sizes_may_be_of_another_width() -> None:
+    assert kinds(divide_nonnegative(tvm.IRModule({"main": wide}))["main"]) == {"Div": 1, "FloorDiv": 1}
+
+
 def test_values_that_are_negative_are_rounded_down_by_sizes() -> None:
     x = relay.var("x", shape=(relay.Any(), relay.Any()), dtype="int64")
     size = relay.cast(relay.take(relay.shape_of(x), relay.const(1)), "int64")

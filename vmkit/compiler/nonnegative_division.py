@@ -55,7 +55,7 @@ class _Signs:
             case tirx.Var():
                 return value in self._vars
             case tirx.Cast():
-                return str(value.dtype) in ("int32", "int64") and self.is_nonnegative(value.value)
+                return str(value.ty.dtype) in ("int32", "int64") and self.is_nonnegative(value.value)
             case tirx.Add() | tirx.Mul() | tirx.FloorDiv() | tirx.Div() | tirx.Min():
                 return self.is_nonnegative(value.a) and self.is_nonnegative(value.b)
             case tirx.Max():
