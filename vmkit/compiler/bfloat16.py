@@ -45,7 +45,7 @@ def _with_wide_value(let: tirx.Let) -> tirx.Let:
     """Return a name of what TVM's pass makes of its value, where there is bfloat16 in that."""
     if not _has_narrow(let.value):
         return let
-    if str(let.value.ty.dtype) != _NARROW:
+    if not _is_narrow(let.value):
         return tirx.Let(let.var, _widened(let.value), let.body)
     name = tirx.Var(let.var.name, _WIDE)
     narrow = tirx.Cast(_NARROW, name)
@@ -54,8 +54,9 @@ def _with_wide_value(let: tirx.Let) -> tirx.Let:
 
 
 def _bound_wide(bind: tirx.Bind) -> tirx.Bind:
-    is_narrow = str(bind.var.ty.dtype) == _NARROW  # of which TVM makes another variable, with all that reads it
-    return bind if is_narrow or not _has_narrow(bind.value) else tirx.Bind(bind.var, _widened(bind.value))
+    # Of a variable of bfloat16 TVM makes another one, with all that reads it.
+    is_left = _is_narrow(bind.var) or not _has_narrow(bind.value)
+    return bind if is_left else tirx.Bind(bind.var, _widened(bind.value))
 
 
 def _widened(value: tirx.Expr) -> tirx.Expr:
@@ -66,7 +67,7 @@ def _widened(value: tirx.Expr) -> tirx.Expr:
 
 def _with_name(store: tirx.BufferStore) -> tirx.Stmt:
     value = store.value
-    if str(value.ty.dtype) != _NARROW or not _has_names(value):
+    if not _is_narrow(value) or not _has_names(value):
         return store
     wide = value.value if isinstance(value, tirx.Cast) else tirx.Cast(_WIDE, value)
     name = tirx.Var("wide", str(wide.ty.dtype))
@@ -83,12 +84,16 @@ def _has_bfloat16(function: tirx.PrimFunc) -> bool:
     return any(_NARROW in (str(cast.ty.dtype), str(cast.value.ty.dtype)) for cast in casts)
 
 
+def _is_narrow(value: tirx.Expr) -> bool:
+    return isinstance(value.ty, ir.PrimType) and str(value.ty.dtype) == _NARROW
+
+
 def _has_narrow(value: tirx.Expr) -> bool:
     found = False
 
     def look(expr: tirx.Expr) -> None:
         nonlocal found
-        found = found or (isinstance(expr.ty, ir.PrimType) and str(expr.ty.dtype) == _NARROW)
+        found = found or _is_narrow(expr)
 
     tvm_ffi.structural_walk(value, (tirx.Expr, look))
     return found
