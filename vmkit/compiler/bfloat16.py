@@ -18,9 +18,9 @@ _NARROW, _WIDE = "bfloat16", "float32"
 
 @tvm.transform.module_pass(opt_level=0, name="vmkit.LegalizeBFloat16")
 def legalize_bfloat16(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
-    """Have the kernels of a module compute with bfloat16 in float32, also in what names stand for."""
+    """Have the kernels of a module, :func:`with_wide_values`, compute with bfloat16 in float32 all over."""
     functions = {
-        gvar: _with_names(with_wide_values(function)) if isinstance(function, tirx.PrimFunc) else function
+        gvar: _with_names(function) if isinstance(function, tirx.PrimFunc) else function
         for gvar, function in mod.functions.items()
     }
     return tirx.transform.BF16ComputeLegalize()(tvm.IRModule(functions, attrs=mod.attrs))
