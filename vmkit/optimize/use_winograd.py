@@ -21,10 +21,10 @@ from .ops.winograd_fused import narrow_weight
 __all__ = ["UseWinograd", "is_whole", "shape_without_tiles"]
 
 _WORTH_KERNELS = 1.2  # times as long as convolutions take without tiles, from which on kernels for these are compiled
-# Kernels of a function that know their sizes: each takes .2 s to compile, and 2 % less time to run at most.
+# Kernels of a function that know their sizes: each takes .2 s to compile, and up to 2 % less time to run.
 _MOST_KERNELS = 8
 
-Planned: TypeAlias = tuple[WinogradShape, WinogradPlan]
+_Planned: TypeAlias = tuple[WinogradShape, WinogradPlan]
 """The shape of a convolution with its tiles, and the order of work."""
 
 
@@ -73,7 +73,7 @@ def UseWinograd(
     return per_function(change)
 
 
-def _is_worth_kernels(layers: Sequence[ConvLayer], plans: Mapping[Call, Planned | None], machine: Machine) -> bool:
+def _is_worth_kernels(layers: Sequence[ConvLayer], plans: Mapping[Call, _Planned | None], machine: Machine) -> bool:
     """Say whether all layers of a function together are much faster by tiles."""
     plain = by_tiles = 0.0
     for layer in layers:
@@ -89,7 +89,7 @@ def _compiled(shape: WinogradShape) -> WinogradShape:
     return shape.without_channels() if shape.tiles is None else shape
 
 
-def _planned(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> Planned | None:
+def _planned(layer: ConvLayer, machine: Machine, shares_kernels: bool) -> _Planned | None:
     """Return the tiles for a layer and the order of work, or None where the sum itself is faster."""
     sizes, lanes = layer.sizes, machine.lanes
     if not layer.is_everywhere or sizes["H"] * sizes["W"] == 1 or sizes["I"] % lanes or sizes["O"] % lanes or lanes < 4:
@@ -134,7 +134,7 @@ def shape_without_tiles(
     return WinogradShape(window, (1, 1), batch, height, width, inner, outer, padding, block, lanes)
 
 
-def _chosen(layer: ConvLayer, planned: Planned | None, lanes: int, is_shared: bool) -> Make | None:
+def _chosen(layer: ConvLayer, planned: _Planned | None, lanes: int, is_shared: bool) -> Make | None:
     """Return what makes the operator for a layer, or None where the sum itself is faster."""
     if planned is None:
         return None
