@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,14 +37,18 @@ def values(made: Any) -> list[Any]:
     return [each.numpy() for each in made]
 
 
-def test_buffers_that_are_written_are_inputs_and_results_after_the_others() -> None:
+def test_buffers_that_are_written_are_inputs_and_results_after_the_others(tmp_path: Path) -> None:
     module = Cached()
     program = exported(module, (torch.rand(4, 3),), ({0: AUTO},))
     constants = {*program.constants}
     executable = vmkit.compile(program)
     assert [spec.name for spec in executable.inputs] == ["x", "b_total", "b_calls"]
     assert {*program.constants} == constants
-    machine, kept = vmkit.VirtualMachine(executable, "cpu"), [np.ones(3, "float32"), np.array(0)]
+    executable.export(tmp_path / "cached.vmx")
+    machine = vmkit.VirtualMachine(vmkit.load(tmp_path / "cached.vmx"), "cpu")
+    kept = values(machine.invoke("initial_state"))
+    np.testing.assert_array_equal(kept[0], np.ones(3, "float32"))
+    assert (kept[1].dtype, int(kept[1])) == (np.int64, 0)
     for size in (4, 1, 7):
         x = torch.rand(size, 3)
         result, *kept = values(machine.run(x.numpy(), *kept))

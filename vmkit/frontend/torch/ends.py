@@ -25,16 +25,18 @@ if TYPE_CHECKING:
 __all__ = ["ENDS", "with_flat_results", "with_tensor_ends"]
 
 
-def with_tensor_ends(program: torch.export.ExportedProgram) -> None:
+def with_tensor_ends(program: torch.export.ExportedProgram) -> list[torch.Tensor]:
     """Let a program, which is changed, take and give tensors alone, what it writes in place among them.
 
     Inputs and results that are the same at each run (None, text, numbers) are left out. An integer that may be any is
-    taken as a tensor of no axes, as is each number that is given.
+    taken as a tensor of no axes, as is each number that is given. What is returned are the first values of the buffers
+    that become inputs, in their order.
     """
-    _take_written(program)
+    first = _take_written(program)
     _take_tensors(program)
     _give_tensors(program)
     program.graph_module.recompile()
+    return first
 
 
 def with_flat_results(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -56,8 +58,8 @@ def with_flat_results(program: torch.export.ExportedProgram) -> torch.export.Exp
     return made
 
 
-def _take_written(program: torch.export.ExportedProgram) -> None:
-    """Let the buffers that a program writes be inputs, after the others."""
+def _take_written(program: torch.export.ExportedProgram) -> list[torch.Tensor]:
+    """Let the buffers that a program writes be inputs, after the others; return what they hold."""
     from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 
     signature = program.graph_signature
@@ -66,8 +68,11 @@ def _take_written(program: torch.export.ExportedProgram) -> None:
     held = [spec for spec in signature.input_specs if spec.target is not None and spec.target in written]
     others = [spec for spec in signature.input_specs if spec not in held]
     signature.input_specs = others + [InputSpec(InputKind.USER_INPUT, spec.arg, None) for spec in held]
+    values = {**program.constants, **program.state_dict}
+    first = [values[cast("str", spec.target)] for spec in held]
     # TVM's importer binds each of these to an input; the table is also that of the program that was handed in.
     cast("Any", program)._constants = {name: each for name, each in program.constants.items() if name not in written}
+    return first
 
 
 def _take_tensors(program: torch.export.ExportedProgram) -> None:

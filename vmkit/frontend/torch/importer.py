@@ -64,9 +64,10 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     Dimensions that the program says are equal are one symbol, and the ranges that it gives them are attributes of
     ``main``, checked when it runs, as are the other conditions on sizes that were taken for true. A result of one
     tensor is that, not a tuple. What the program writes in place are results after its own, and buffers among that also
-    inputs after its own; numbers that it takes or gives are tensors of no axes, and None and what else is the same at
-    each run is left out. Complex numbers that are taken or given are floats, with the real part and the
-    imaginary one on a last axis of two. Random numbers are drawn by another generator than PyTorch's, anew at each run.
+    inputs after its own, whose first values the function ``initial_state`` gives; numbers that it takes or gives are
+    tensors of no axes, and None and what else is the same at each run is left out. Complex numbers that are taken or
+    given are floats, with the real part and the imaginary one on a last axis of two. Random numbers are drawn by
+    another generator than PyTorch's, anew at each run.
 
     Parameters
     ----------
@@ -124,7 +125,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             "a file, hand in what torch.export.export returned, or save what run_decompositions() of that returns"
         ) from error
     without_tokens(decomposed)
-    with_tensor_ends(decomposed)
+    first = with_tensor_ends(decomposed)
     complex_ends = with_real_ends(decomposed)
     importer = Importer()
     _require_known(decomposed, importer.convert_map)
@@ -136,8 +137,14 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
         raise ModelError(f"{WAY} cannot be imported by TVM: {type(error).__name__}: {error}") from error
     # Decomposing a program that was loaded from a file drops them.
     conditions = getattr(program, "_guards_code", ())
-    module = with_conditions(with_plain_inputs(imported), conditions, importer.checks)
-    return importer.checks.noted_in(module)
+    module = importer.checks.noted_in(with_conditions(with_plain_inputs(imported), conditions, importer.checks))
+    if not first:
+        return module
+    builder = relax.BlockBuilder(module)
+    with builder.function("initial_state"):
+        values = [relax.const(importer._convert_pytorch_tensor_to_tvm(each)) for each in first]
+        builder.emit_func_output(relax.Tuple(values), [])
+    return builder.finalize()
 
 
 def _allowed(name: str, declared: Mapping[sympy.Expr, Any], lower: int, upper: int | None) -> tuple[int, int | None]:
