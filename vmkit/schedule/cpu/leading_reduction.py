@@ -42,6 +42,7 @@ a part of few results is as fast, and done in a sixth of that."""
 _LINES = (4, 2, 1)  # how many lines are added at once, the best first
 _LONG, _SUMMED = 1024, 64
 """Sums of more lines than the first, and of any number of them, are made of sums of so many."""
+_SEVERAL = 16  # sums over one axis of which another one's are made
 
 
 @dataclass(frozen=True)
@@ -143,14 +144,15 @@ class _Sums:
 def _sums(sch: s_tir.Schedule, found: SingleReduction, steps: list[Loop]) -> _Sums | None:
     """Cut a long sum into shorter ones: of so many lines, or of the lines of its innermost axis."""
     node, sizes = sch.get(found.block), [extent(sch, loop) for loop in steps]
-    is_short = None not in sizes and prod(sizes) <= _LONG
+    is_short = prod(_LONG + 1 if size is None else size for size in sizes) <= _LONG
     is_float = str(node.writes[0].source.ty.dtype).startswith("float")
     if is_short or not is_float or not isinstance(getattr(node.body, "value", None), tirx.Add):
         return None
-    if len(steps) > 1:
-        return _Sums(partial_results(sch, found.block, steps[-2], 0), None)
-    end = sch.get(steps[0]).extent
-    several, _ = sch.split(steps[0], [None, _SUMMED])
+    *others, step = [loop for loop, size in zip(steps, sizes, strict=True) if size != 1]
+    if others and (extent(sch, others[-1]) or _SEVERAL) >= _SEVERAL:
+        return _Sums(partial_results(sch, found.block, others[-1], 0), None)
+    end = sch.get(step).extent
+    several, _ = sch.split(step, [None, _SUMMED])
     return _Sums(partial_results(sch, found.block, several, 0), end)
 
 
@@ -160,12 +162,12 @@ def _schedule_sums(sch: s_tir.Schedule, sums: _Sums, several: Loop, lines: int) 
     count = sum(v.iter_type == tirx.IterVar.CommReduce for v in node.iter_vars)
     own = sch.get_loops(sums.block)
     depth = next(at for at, loop in enumerate(own) if sch.get(loop).same_as(sch.get(several))) + 1
-    results, steps = own[depth:-count], own[-count:]
-    step, at_once = sch.split(steps[-1], [None, lines])
-    sch.reorder(*steps[:-1], step, *results, at_once)
+    results, *steps = own[depth:-count], *sorted(own[-count:], key=lambda loop: extent(sch, loop) != 1)
+    step, at_once = sch.split(steps.pop(), [None, lines])
+    sch.reorder(*steps, step, *results, at_once)
     sch.unroll(at_once)
     keep_on_stack(sch, sums.block, results)
-    sch.decompose_reduction(sums.block, (steps[:-1] or [step])[0])
+    sch.decompose_reduction(sums.block, (steps or [step])[0])
     if sums.end is not None:
         _end_at(sch, step, sch.get(several).loop_var, sums.end, lines)
 
