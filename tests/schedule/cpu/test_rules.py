@@ -155,6 +155,8 @@ KERNELS = {
     ),
     "sums of columns": (lambda x: topi.sum(x, axis=1), [(n, 13, 100)], leading_reduction),
     "sums of rows and images": (lambda x: topi.sum(x, axis=[0, 1]), [(3, 12, 70)], leading_reduction),
+    "sums of any number of rows": (lambda x: topi.sum(x, axis=1), [(2, n, 48)], leading_reduction),
+    "sums of images of any height": (lambda x: topi.sum(x, axis=[1, 2]), [(2, n, 7, 48)], leading_reduction),
     "maxima of channels": (lambda x: topi.max(x, axis=1), [(n, 6, 28, 28)], leading_reduction),
     "lines of several parts": (lambda x: topi.sum(x, axis=0), [(8, 72, 60)], leading_reduction),
     "sums of squares, with a root": (

@@ -2,18 +2,31 @@
 
 Tiles of results in registers would read a little of each line and skip to the next. Here a line, or a part of one that
 stays in the nearest cache, is read from its beginning to its end and added to results in memory, a few lines at a time.
+
+The error of a sum of numbers of one sign grows with how many there are, and all of it is left in a difference to their
+mean: long sums are sums of shorter ones.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 
 from tvm import s_tir, tirx
 from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ...target.processor import processor_of
-from ..blocks import Loop, SingleReduction, extent, single_reduction, static_size
+from ..blocks import (
+    Block,
+    Loop,
+    SingleReduction,
+    extent,
+    keep_on_stack,
+    partial_results,
+    single_reduction,
+    static_size,
+)
 from ..expressions import known, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
@@ -27,6 +40,9 @@ _UNROLLED, _FEW = 512, 256
 """LLVM unrolls up to so many additions of vectors, which takes it a third of a second, and no longer if there are more:
 a part of few results is as fast, and done in a sixth of that."""
 _LINES = (4, 2, 1)  # how many lines are added at once, the best first
+_LONG, _SUMMED = 1024, 64
+"""Sums of more lines than the first, and of any number of them, are made of sums of so many."""
+_SEVERAL = 16  # sums over one axis of which another one's are made
 
 
 @dataclass(frozen=True)
@@ -91,13 +107,78 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     loops = sch.get_loops(found.block)
     outer, line = loops[: found.spatial - kernel.axes], loops[found.spatial - kernel.axes : found.spatial]
     *steps, step = loops[found.spatial :]
+    sums = _sums(sch, found, [*steps, step])
     part, result = sch.split(sch.fuse(*line) if len(line) > 1 else line[0], [None, decisions.part])
-    step, at_once = sch.split(step, [None, decisions.lines])
-    sch.reorder(*outer, part, *steps, step, result, at_once)
-    sch.unroll(at_once)
+    if sums is None:
+        step, at_once = sch.split(step, [None, decisions.lines])
+        sch.reorder(*outer, part, *steps, step, result, at_once)
+        sch.unroll(at_once)
+        first = (steps or [step])[0]
+    else:
+        first = sch.get_loops(found.block)[-1]
+        sch.reorder(*outer, part, first, result)
+        sch.compute_at(sums.block, first)
     if decisions.parallel:
         sch.parallel(sch.fuse(*outer, part))
-    sch.decompose_reduction(found.block, (steps or [step])[0])
+    if sums is not None:
+        _schedule_sums(sch, sums, first, decisions.lines)
+    sch.decompose_reduction(found.block, first)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """The sums of which a long one is made.
+
+    Attributes
+    ----------
+    block : Block
+        What computes them.
+    end : tirx.Expr or None
+        Where the axis ends of which each sum has so many lines; None where each is over all of another axis.
+    """
+
+    block: Block
+    end: tirx.Expr | None
+
+
+def _sums(sch: s_tir.Schedule, found: SingleReduction, steps: list[Loop]) -> _Sums | None:
+    """Cut a long sum into shorter ones: of so many lines, or of the lines of its innermost axis."""
+    node, sizes = sch.get(found.block), [extent(sch, loop) for loop in steps]
+    is_short = prod(_LONG + 1 if size is None else size for size in sizes) <= _LONG
+    is_float = str(node.writes[0].source.ty.dtype).startswith("float")
+    if is_short or not is_float or not isinstance(getattr(node.body, "value", None), tirx.Add):
+        return None
+    *others, step = [loop for loop, size in zip(steps, sizes, strict=True) if size != 1]
+    if others and (extent(sch, others[-1]) or _SEVERAL) >= _SEVERAL:
+        return _Sums(partial_results(sch, found.block, others[-1], 0), None)
+    end = sch.get(step).extent
+    several, _ = sch.split(step, [None, _SUMMED])
+    return _Sums(partial_results(sch, found.block, several, 0), end)
+
+
+def _schedule_sums(sch: s_tir.Schedule, sums: _Sums, several: Loop, lines: int) -> None:
+    """Order the loops of shorter sums, each of which is in its place: line by line, a few at once."""
+    node = sch.get(sums.block)
+    count = sum(v.iter_type == tirx.IterVar.CommReduce for v in node.iter_vars)
+    own = sch.get_loops(sums.block)
+    depth = next(at for at, loop in enumerate(own) if sch.get(loop).same_as(sch.get(several))) + 1
+    results, *steps = own[depth:-count], *sorted(own[-count:], key=lambda loop: extent(sch, loop) != 1)
+    step, at_once = sch.split(steps.pop(), [None, lines])
+    sch.reorder(*steps, step, *results, at_once)
+    sch.unroll(at_once)
+    keep_on_stack(sch, sums.block, results)
+    sch.decompose_reduction(sums.block, (steps or [step])[0])
+    if sums.end is not None:
+        _end_at(sch, step, sch.get(several).loop_var, sums.end, lines)
+
+
+def _end_at(sch: s_tir.Schedule, step: Loop, several: tirx.Var, end: tirx.Expr, lines: int) -> None:
+    """Let the last of some sums end where the axis does: moving one to its place loses the condition on it."""
+    node = sch.get(step)
+    left = tirx.floordiv(end - several * _SUMMED, lines)
+    size = tirx.min(tirx.IntImm(str(node.loop_var.ty.dtype), _SUMMED // lines), left)
+    made = tirx.For(node.loop_var, node.min, size, node.kind, node.body, annotations=node.annotations)
+    sch.state.replace(sch.get_sref(step), made, {})
 
 
 def _kernel(sch: s_tir.Schedule) -> _Kernel | None:

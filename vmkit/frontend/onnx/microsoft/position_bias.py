@@ -19,13 +19,15 @@ _MICROSOFT = "com.microsoft"
 def relative_position_bias(
     ctx: Context, table: Expr, query_length: Expr, key_length: Expr, *, max_distance: int, is_bidirectional: int = 0
 ) -> Expr:
-    """The bias of T5: rows of a table (buckets, heads) by the distance of key and query.
+    """The bias of T5: columns of a table (buckets, heads) by the distance of key and query.
+
+    The numbers of the table lie head by head, whatever its shape says, and that is how the optimiser writes it.
 
     Near distances have a bucket each, those up to `max_distance` share buckets by their logarithm, and with
     `is_bidirectional` half of the buckets are for keys behind the query (Raffel et al., "Exploring the Limits of
     Transfer Learning with a Unified Text-to-Text Transformer", section 2.1).
     """
-    buckets = ctx.shape(table)[0]
+    buckets = of_table = ctx.shape(table)[0]
     if not isinstance(buckets, int) or buckets < (4 if is_bidirectional else 2):
         ctx.fail(f"bias_table has {buckets} buckets; their number must be known, and 4 or more")
     rows, columns = (_range(ctx, length) for length in (query_length, key_length))
@@ -38,8 +40,8 @@ def relative_position_bias(
     else:
         behind, distance = None, relay.negative(relay.minimum(distance, zero))
     bucket = _bucket(ctx, distance, buckets, max_distance)
-    taken = relay.take(table, bucket if behind is None else relay.add(behind, bucket), axis=0)
-    return relay.expand_dims(relay.transpose(taken, [2, 0, 1]), 0)
+    by_head = relay.reshape(table, [-1, of_table])
+    return relay.expand_dims(relay.take(by_head, bucket if behind is None else relay.add(behind, bucket), axis=1), 0)
 
 
 def _range(ctx: Context, length: Expr) -> Expr:
