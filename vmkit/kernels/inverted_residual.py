@@ -15,6 +15,7 @@ from math import prod
 from tvm import tirx
 
 from .._dataclasses import dataclass
+from .activation import finished
 from .builder import (
     Size,
     T,
@@ -27,7 +28,6 @@ from .builder import (
     memory,
     ramp,
     register,
-    splat,
     when,
     zeros,
 )
@@ -53,7 +53,9 @@ class DepthwiseShape:
     has_bias : bool
         Whether a number for each channel is added.
     low, high : float or None
-        What results are raised and lowered to at the end.
+        What sums are raised and lowered to.
+    activation : str
+        The program of :mod:`.activation` that results are made by from those; empty if they are the results.
     """
 
     size: tuple[int, int]
@@ -62,6 +64,7 @@ class DepthwiseShape:
     has_bias: bool = False
     low: float | None = None
     high: float | None = None
+    activation: str = ""
 
     def fitted(self, height: int, width: int) -> tuple[int, int]:
         """Return how many windows there are down and across."""
@@ -354,11 +357,7 @@ class _Lines:
                 with when(is_there) if s.expand is None else nullcontext():
                     self._add_line(totals, i, in_register(begin + ahead), channel, columns)
             for t, total in enumerate(totals):
-                value = total[0]
-                if d.low is not None:
-                    value = tirx.Max(splat(d.low, lanes), value)  # the limit first, so that NaN stays NaN
-                if d.high is not None:
-                    value = tirx.Min(splat(d.high, lanes), value)
+                value = finished(total[0], d.low, d.high, d.activation, lanes)
                 T.buffer_store(result, value, [ramp((x + t) * s.channels + channel, lanes)])
 
     def _positions(self) -> int:

@@ -15,6 +15,7 @@ from operator import mul
 from tvm import tirx
 
 from .._dataclasses import dataclass
+from .activation import finished
 from .builder import (
     Size,
     T,
@@ -68,7 +69,7 @@ def shared_packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: 
 
 
 def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: bool = False) -> tirx.PrimFunc:
-    """Return the kernel ``out = clip(data @ weight + bias + residual)``.
+    """Return the kernel ``out = activation(clip(data @ weight + bias + residual))``.
 
     Data is (*lead, inner), of groups (*lead, pitch), or an image if there is a window; the weight (blocks, inner,
     block); then come more data, if rows are of several tensors, bias (outer,) and residual where there are any, and the
@@ -290,7 +291,9 @@ class GemmTile:
             if lanes < have:
                 value = shuffled(total, total, range(begin, begin + lanes))
                 value = value + buffers["bias"][channels] if s.has_bias else value  # no sum began with it
-            T.buffer_store(buffers["out"], _finished(s, value, buffers, (row, channels), lanes), [row, channels])
+            value = value + buffers["residual"][row, channels] if s.has_residual else value
+            value = finished(value, s.low, s.high, s.activation, lanes)
+            T.buffer_store(buffers["out"], value, [row, channels])
 
     def _sum_of_windows(
         self,
@@ -384,16 +387,3 @@ def _begins(window: PackedGemmWindow, rows: GemmRows, image: PackedGemmImage) ->
         begin = window.at((of_batch, y, x), image)
         found.append(in_register(begin if rows.last is None else tirx.Select(first + r < rows.last, begin, found[r])))
     return found
-
-
-def _finished(
-    s: PackedGemmShape, value: tirx.Expr, buffers: dict[str, tirx.Buffer], at: Sequence[tirx.Expr], lanes: int
-) -> tirx.Expr:
-    """Return a vector of results from a sum."""
-    if s.has_residual:
-        value = value + buffers["residual"][tuple(at)]
-    if s.low is not None:
-        value = tirx.Max(splat(s.low, lanes), value)  # the limit first, so that NaN stays NaN
-    if s.high is not None:
-        value = tirx.Min(splat(s.high, lanes), value)
-    return value

@@ -120,7 +120,9 @@ class PackedGemmShape:
     has_bias, has_residual : bool
         Whether a vector (outer,) and a matrix like the result are added, in this order.
     low, high : float or None
-        What results are raised and lowered to at the end.
+        What sums are raised and lowered to.
+    activation : str
+        The program of :mod:`.activation` that results are made by from those; empty if they are the results.
     window : PackedGemmWindow or None
         Where rows are in the data, if not one after the other; `lead` is of the result then.
     last : int or None
@@ -149,6 +151,7 @@ class PackedGemmShape:
     has_residual: bool = False
     low: float | None = None
     high: float | None = None
+    activation: str = ""
     window: PackedGemmWindow | None = None
     last: int | None = None
     overlaps: bool = False

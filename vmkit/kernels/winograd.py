@@ -7,6 +7,7 @@ from functools import partial
 
 from tvm import tirx
 
+from .activation import finished
 from .builder import (
     Size,
     T,
@@ -262,10 +263,7 @@ class _Writer:
             value = value + bias
         if s.has_residual:
             value = value + self.buffers["residual"][tuple(at)]
-        if s.low is not None:
-            value = tirx.Max(self._number(s.low), value)  # the limit first, so that NaN stays NaN
-        if s.high is not None:
-            value = tirx.Min(self._number(s.high), value)
+        value = finished(value, s.low, s.high, s.activation, s.lanes)
         T.buffer_store(self.buffers["out"], value, at)
 
     def _data(self, elements: list[tirx.Expr]) -> list[tirx.Expr]:

@@ -37,7 +37,9 @@ class WinogradShape:
     has_bias, has_residual : bool
         Whether a vector (outer,) and a tensor like the result are added, in this order.
     low, high : float or None
-        What results are raised and lowered to at the end.
+        What sums are raised and lowered to.
+    activation : str
+        The program of :mod:`.activation` that results are made by from those; empty if they are the results.
     """
 
     kernel: tuple[int, int]
@@ -54,6 +56,7 @@ class WinogradShape:
     has_residual: bool = False
     low: float | None = None
     high: float | None = None
+    activation: str = ""
 
     def without_channels(self) -> WinogradShape:
         """Return the shape of what convolutions have in common that differ in channels alone."""

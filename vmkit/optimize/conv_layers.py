@@ -28,6 +28,7 @@ from ..relay.op.nn.window import padding_of
 from ..relay.op.registry import build
 from ..relay.transform.known_type import type_of, with_type_of
 from ..relay.transform.share_constants import SharedConstants
+from .activations import activation_after
 from .constants import number_of
 
 __all__ = ["ConvLayer", "Make", "layers_of", "rewrite_layers"]
@@ -57,7 +58,10 @@ class ConvLayer:
     bias : numpy.ndarray or None
         The sum of what constants add to each channel.
     low, high : float or None
-        What results are raised and lowered to at the end.
+        What sums are raised and lowered to.
+    activation : str
+        The function of :mod:`vmkit.kernels.activation` that results are made by from those; empty if they are the
+        results.
     """
 
     conv: Call
@@ -67,6 +71,7 @@ class ConvLayer:
     bias: np.ndarray | None = None
     low: float | None = None
     high: float | None = None
+    activation: str = ""
     # From the end to the convolution: which argument of a call the one before is; and how deep a residual is added.
     _path: list[int] = field(default_factory=list)
     _residual: int | None = None
@@ -174,7 +179,19 @@ class ConvLayer:
             if self._residual is not None:
                 self._residual += 1
             end = call
-        return end
+        return self._activated(end, users, taken)
+
+    def _activated(self, end: Call, users: dict[RelayExpr, list[RelayExpr]], taken: set[RelayExpr]) -> Call:
+        """Take in the function of each number by itself that follows; return its last call."""
+        found = activation_after(end, users, taken)
+        if found is None:
+            return end
+        taken.update(found.calls)
+        self.activation = found.program
+        self._path[:0] = found.path
+        if self._residual is not None:
+            self._residual += len(found.path)
+        return found.end
 
     def _takes(self, call: Call, end: Expr) -> bool:
         name = call.op.name

@@ -166,6 +166,7 @@ def _chosen(
             has_bias=layer.bias is not None,
             a_min=layer.low,
             a_max=layer.high,
+            activation=layer.activation,
             units=units,
             is_shared=is_shared,
             overlaps=overlaps,
@@ -189,8 +190,8 @@ def _kind(layer: ConvLayer, lanes: int, registers: int) -> tuple[Any, ...]:
     window = None if _is_plain(layer) else PackedGemmWindow(None, None, sizes["I"], size, strides, dilation)
     inner, pitch = math.prod(size) * sizes["I"], layer.groups * sizes["I"] if layer.groups > 1 else None
     shape = PackedGemmShape(lead, inner, sizes["O"], block, lanes, window=window, pitch=pitch)
-    plan = shared_plan(shape, registers)
-    return size, strides, dilation, plan, layer.groups > 1, block, layer.has_residual, layer.low, layer.high
+    plan, ending = shared_plan(shape, registers), (layer.low, layer.high, layer.activation)
+    return size, strides, dilation, plan, layer.groups > 1, block, layer.has_residual, *ending
 
 
 def _pair(down: int, across: int) -> tuple[int, int]:

@@ -156,6 +156,7 @@ def _chosen(layer: ConvLayer, planned: _Planned | None, lanes: int, is_shared: b
             has_bias=layer.bias is not None,
             a_min=layer.low,
             a_max=layer.high,
+            activation=layer.activation,
             is_shared=is_shared,
         )
 

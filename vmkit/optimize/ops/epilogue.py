@@ -1,4 +1,4 @@
-"""What products with an epilogue have in common: the bias and the residual that come after data and weight."""
+"""What products with an epilogue have in common: bias and residual after data and weight, and the activation."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tvm import relax
 
 from ...errors import TypeCheckError
+from ...kernels.activation import require_activation
 from ...relay.ir import dims
 from ...relay.ir.types import Dim, TensorType
 from ...relay.op.nn.layout import require_rank
@@ -15,7 +16,7 @@ from ...relay.op.nn.layout import require_rank
 if TYPE_CHECKING:
     from ...relay.lower.context import LowerContext
 
-__all__ = ["require_added", "require_added_at_run_time"]
+__all__ = ["require_added", "require_added_at_run_time", "require_function"]
 
 
 def require_added(added: Sequence[TensorType], has_bias: bool, result: Sequence[Dim]) -> None:
@@ -35,6 +36,14 @@ def require_added_at_run_time(
     for tensor, shape in zip(added, _shapes(has_bias, result), strict=False):
         for a, b in zip(context.shape(tensor), shape, strict=True):
             context.require_equal(a, b, f"{name}: a dimension of what is added is {{actual}}, expected {{expected}}")
+
+
+def require_function(activation: str) -> None:
+    """Refuse with TypeCheckError what is no program of :mod:`vmkit.kernels.activation`."""
+    try:
+        require_activation(activation)
+    except ValueError as error:
+        raise TypeCheckError(str(error)) from None
 
 
 def _shapes(has_bias: bool, result: Sequence[Dim]) -> list[list[Dim]]:

@@ -13,11 +13,12 @@ from ...kernels.inverted_residual import DepthwiseShape, InvertedResidualShape, 
 from ...kernels.packed_gemm_plan import PackedGemmShape
 from ...relay.ir import dims
 from ...relay.ir.types import TensorType, Type
-from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, attrs_node
+from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, Str, attrs_node
 from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.nn.window import fitted, padding_of, positive
 from ...relay.op.registry import OpPattern, operator
+from .epilogue import require_function
 from .kernel_calls import call_kernel
 from .packed_gemm import SHORTEST
 
@@ -34,8 +35,9 @@ class InvertedResidualAttrs(Attrs):
     lanes is how many float32 a vector has, registers how many vectors there are, passes how many times a unit works for
     a vector. strides and padding are those of the depthwise convolution, a_min and a_max what its results are raised
     and lowered to; expand_min and expand_max those of the product before it, project_min and project_max of the one
-    after it. has_expand says whether there is a product before it. units is how many output channels there are. chunks
-    is in how many parts cores share each image, 1 if they share images.
+    after it; and so for the activations, which are programs of :mod:`vmkit.kernels.activation`. has_expand says whether
+    there is a product before it. units is how many output channels there are. chunks is in how many parts cores share
+    each image, 1 if they share images.
     """
 
     lanes: Int = 16
@@ -49,6 +51,9 @@ class InvertedResidualAttrs(Attrs):
     expand_max: Float | None = None
     project_min: Float | None = None
     project_max: Float | None = None
+    activation: Str = ""
+    expand_activation: Str = ""
+    project_activation: Str = ""
     has_expand: Bool = False
     units: Int = 0
     chunks: Int = 1
@@ -80,6 +85,8 @@ class InvertedResidual:
         source, *rest = tensors = [require_tensor(ty, "an input") for ty in (data, *others)]
         if any(t.dtype != "float32" for t in tensors):
             raise TypeCheckError(f"all inputs must be float32, not {', '.join(t.dtype for t in tensors)}")
+        for program in (attrs.activation, attrs.expand_activation, attrs.project_activation):
+            require_function(program)
         more = 2 * attrs.has_expand
         if len(rest) not in (4 + more, 5 + more):
             raise TypeCheckError(f"there are {len(rest)} inputs after the data, has_expand is {attrs.has_expand}")
@@ -129,7 +136,9 @@ def _shape(attrs: InvertedResidualAttrs, shapes: Sequence[Sequence[dims.Dim]]) -
     if channels % attrs.lanes:
         raise TypeCheckError(f"the window's {channels} channels are no multiple of {attrs.lanes}")
     step = strides[0], strides[1]
-    window = DepthwiseShape((down, across), step, (top, left, bottom, right), True, attrs.a_min, attrs.a_max)
+    window = DepthwiseShape(
+        (down, across), step, (top, left, bottom, right), True, attrs.a_min, attrs.a_max, attrs.activation
+    )
     fit = [int(n) for n in fitted([height, width], window.padding, window.size, strides)]
     if 0 in fit:
         raise TypeCheckError(f"an image of {height}x{width} is empty")
@@ -137,13 +146,15 @@ def _shape(attrs: InvertedResidualAttrs, shapes: Sequence[Sequence[dims.Dim]]) -
         raise TypeCheckError(f"{fit[0]} lines of results are not shared in {attrs.chunks} chunks")
     expand = None
     if attrs.has_expand:
-        block, limits = _block(attrs, shapes[5], channels, "expand"), (attrs.expand_min, attrs.expand_max)
-        expand = PackedGemmShape((1, width), inner, channels, block, attrs.lanes, True, False, *limits)
-    block, limits = _block(attrs, shapes[3], attrs.units, "project"), (attrs.project_min, attrs.project_max)
+        block = _block(attrs, shapes[5], channels, "expand")
+        ending = (attrs.expand_min, attrs.expand_max, attrs.expand_activation)
+        expand = PackedGemmShape((1, width), inner, channels, block, attrs.lanes, True, False, *ending)
+    block = _block(attrs, shapes[3], attrs.units, "project")
+    ending = (attrs.project_min, attrs.project_max, attrs.project_activation)
     has_residual = len(shapes) > 5 + 2 * attrs.has_expand
     least = attrs.lanes // attrs.passes if attrs.passes > 1 else None
     row = (1, fit[1])
-    project = PackedGemmShape(row, channels, attrs.units, block, attrs.lanes, True, has_residual, *limits, least=least)
+    project = PackedGemmShape(row, channels, attrs.units, block, attrs.lanes, True, has_residual, *ending, least=least)
     return InvertedResidualShape(batch if isinstance(batch, int) else None, height, width, expand, window, project)
 
 

@@ -12,12 +12,12 @@ from tvm import relax
 from ...errors import TypeCheckError
 from ...relay.ir import Dim, dims
 from ...relay.ir.types import TensorType, Type
-from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, attrs_node
+from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, Str, attrs_node
 from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.nn.window import extent, fitted, require_fits
 from ...relay.op.registry import OpPattern, operator
-from .epilogue import require_added, require_added_at_run_time
+from .epilogue import require_added, require_added_at_run_time, require_function
 from .kernel_calls import call_kernel
 
 if TYPE_CHECKING:
@@ -33,15 +33,16 @@ SHORTEST = 4
 class PackedGemmAttrs(Attrs):
     """Attributes of nn.contrib_packed_gemm.
 
-    lanes is how many float32 a vector has, registers how many vectors there are; a_min and a_max are what results are
-    raised and lowered to; units is how many output channels there are. Of a convolution by more than 1x1, or with
-    strides, kernel_size, strides and dilation are the window; otherwise kernel_size is empty. padding is how much of
-    the data, at the top, left, bottom and right, is zeros, which need not be multiplied. is_shared asks for a kernel
-    that calls of other sizes share. overlaps says that the last block of the weight is one of the last units, some of
-    which the block before has, too. groups is how many parts the rows of the data have, and the units, in one order:
-    each part of a row has a weight of its own, which overlaps. passes is how many times a unit works for a vector:
-    shorter ones, where the result ends in such, take less time if that is more than once. joined is how many elements
-    of a row each of several tensors of data has; there is one tensor if it is empty.
+    lanes is how many float32 a vector has, registers how many vectors there are; a_min and a_max are what sums are
+    raised and lowered to, activation the program of :mod:`vmkit.kernels.activation` for results; units is how many
+    output channels there are. Of a convolution by more than 1x1, or with strides, kernel_size, strides and dilation
+    are the window; otherwise kernel_size is empty. padding is how much of the data, at the top, left, bottom and
+    right, is zeros, which need not be multiplied. is_shared asks for a kernel that calls of other sizes share.
+    overlaps says that the last block of the weight is one of the last units, some of which the block before has,
+    too. groups is how many parts the rows of the data have, and the units, in one order: each part of a row has a
+    weight of its own, which overlaps. passes is how many times a unit works for a vector: shorter ones, where the
+    result ends in such, take less time if that is more than once. joined is how many elements of a row each of
+    several tensors of data has; there is one tensor if it is empty.
     """
 
     lanes: Int = 16
@@ -49,6 +50,7 @@ class PackedGemmAttrs(Attrs):
     has_bias: Bool = False
     a_min: Float | None = None
     a_max: Float | None = None
+    activation: Str = ""
     units: Int = 0
     kernel_size: Ints = ()
     strides: Ints = (1, 1)
@@ -71,7 +73,7 @@ class PackedGemmAttrs(Attrs):
     pattern=OpPattern.OPAQUE,
 )
 class PackedGemm:
-    """``clip(data @ weight + bias + residual)`` over the last axis of the data, on a CPU in float32.
+    """``activation(clip(data @ weight + bias + residual))`` over the last axis of the data, on a CPU in float32.
 
     weight is (blocks, elements of a row, output channels of a block), the last block filled up, or overlapping the one
     before if there are as many channels; the blocks of each group follow those of the one before. Then come the other
@@ -112,6 +114,7 @@ class PackedGemm:
             raise TypeCheckError(f"rows of {groups} groups are of one tensor, not of {more + 1}")
         _require_rows(attrs, [source, *others[:more]], filters)
         result = [*_lead(attrs, source.shape), attrs.units]
+        require_function(attrs.activation)
         require_added(others[more:], attrs.has_bias, result)
         return TensorType(result, "float32")
 
@@ -151,6 +154,7 @@ class PackedGemm:
             has_residual=len(added) > more + attrs.has_bias,
             low=attrs.a_min,
             high=attrs.a_max,
+            activation=attrs.activation,
             window=window,
             overlaps=attrs.overlaps,
             pitch=None if attrs.groups == 1 else channels,

@@ -16,14 +16,14 @@ from ...kernels.later_weight import later_constant
 from ...kernels.winograd_weight import WinogradWeight
 from ...relay.ir import Constant, Expr, dims
 from ...relay.ir.types import TensorType, Type
-from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, attrs_node
+from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, Str, attrs_node
 from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.nn.window import fitted, padding_of, require_fits
 from ...relay.op.registry import OpPattern, operator
 from ...values.halves import HALVES, half_type, narrowed
 from ...values.host_memory import as_array, over_memory
-from .epilogue import require_added, require_added_at_run_time
+from .epilogue import require_added, require_added_at_run_time, require_function
 from .kernel_calls import call_kernel
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ class Conv2DWinogradFusedAttrs(Attrs):
     """Attributes of nn.contrib_conv2d_winograd_fused.
 
     tile is how many results on either axis come from one tile, block how many output channels are computed at once,
-    lanes how many float32 a vector has; a_min and a_max are what results are raised and lowered to; rows, count and
+    lanes how many float32 a vector has; a_min and a_max are what sums are raised and lowered to, activation
+    the program of :mod:`vmkit.kernels.activation` for results; rows, count and
     is_parallel_over_tiles are the fields of vmkit.kernels.winograd_shape.WinogradPlan. is_shared
     asks for a kernel that calls of other sizes share.
     """
@@ -55,6 +56,7 @@ class Conv2DWinogradFusedAttrs(Attrs):
     has_bias: Bool = False
     a_min: Float | None = None
     a_max: Float | None = None
+    activation: Str = ""
     is_shared: Bool = False
 
 
@@ -68,7 +70,7 @@ class Conv2DWinogradFusedAttrs(Attrs):
     pattern=OpPattern.OPAQUE,
 )
 class Conv2DWinogradFused:
-    """``clip(conv2d(data, weight) + bias + residual)`` at every position, on a CPU in float32.
+    """``activation(clip(conv2d(data, weight) + bias + residual))`` at every position, on a CPU in float32.
 
     data is (batch, height, width, channels), weight (height, width, channels, output channels); then comes the bias
     (output channels,) if has_bias, and the residual, like the result, if there is one. A constant weight is transformed
@@ -97,6 +99,7 @@ class Conv2DWinogradFused:
             raise TypeCheckError(f"channels must be known multiples of {attrs.lanes}, not {inner} and {attrs.block}")
         sizes = fitted(source.shape[1:3], padding_of(attrs.padding, 2), (height, width), (1, 1))
         result = [source.shape[0], *sizes, outer]
+        require_function(attrs.activation)
         require_added(others, attrs.has_bias, result)
         return TensorType(result, "float32")
 
@@ -132,6 +135,7 @@ class Conv2DWinogradFused:
             has_residual=len(added) > attrs.has_bias,
             low=attrs.a_min,
             high=attrs.a_max,
+            activation=attrs.activation,
         )
         # Steps of short vectors are short themselves, beside what each round of them takes.
         unrolled = 4 if attrs.lanes <= 8 else 2
