@@ -26,7 +26,7 @@ from .arithmetic import arithmetic
 from .complex_numbers import COMPLEX, Complex, as_real, complex_result, takes_complex, with_real_ends
 from .conditions import with_conditions
 from .effects import require_room, without_tokens
-from .ends import with_flat_results, with_tensor_ends
+from .ends import with_flat_ends, with_tensor_ends
 from .formulas import formula_of, sizes_of
 from .indices import read_at
 from .operators import CONVERTERS, filled
@@ -117,7 +117,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             return dict.fromkeys(of_fractions, partial(_size_of_fractions, self)) | known
 
     try:
-        decomposed = with_flat_results(program).run_decompositions(_decompositions())
+        decomposed = with_flat_ends(program).run_decompositions(_decompositions())
     except Exception as error:
         # PyTorch 2.13 fails for sizes such as 8 * n in a program that was loaded from a file.
         raise ModelError(
