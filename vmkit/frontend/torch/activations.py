@@ -1,8 +1,4 @@
-"""Activations of PyTorch over Relax's operators.
-
-PyTorch could write them by simpler ones, which takes it longer than all else of an image network's import: it decides
-anew about the sizes and the strides of each step.
-"""
+"""Activations of PyTorch over Relax's operators, of which PyTorch would make several simpler ones each."""
 
 from __future__ import annotations
 
