@@ -156,6 +156,7 @@ torch.utils._pytree.register_pytree_node(
     lambda store: ([store.held], None),
     lambda values, _: Store(*values),
     serialized_type_name="tests.Store",
+    flatten_with_keys_fn=lambda store: ([(torch.utils._pytree.SequenceKey(0), store.held)], None),
 )
 
 
@@ -166,3 +167,40 @@ def test_results_may_be_in_containers_that_make_tensors() -> None:
     kept, twice = values(machine.run(np.ones((2, 3), "float32")))
     np.testing.assert_array_equal(kept, np.full((2, 3), 2))
     np.testing.assert_array_equal(twice, np.full((2, 3), 2))
+
+
+class Step(torch.nn.Module):
+    """One step of a decoder of one head, which looks at what it kept of the steps before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = torch.nn.Embedding(11, 8)
+        self.query, self.both = torch.nn.Linear(8, 8), torch.nn.Linear(8, 16)
+
+    def forward(self, ids: torch.Tensor, kept: Store) -> tuple[torch.Tensor, Store]:
+        x = self.rows(ids)
+        kept = Store(torch.cat([kept.held, self.both(x)], 1))
+        keys, elements = kept.held.chunk(2, -1)
+        weights = (self.query(x) @ keys.transpose(1, 2)).softmax(-1)
+        return (weights @ elements) @ self.rows.weight.T, kept
+
+
+def test_inputs_may_be_in_containers_that_make_tensors() -> None:
+    torch.manual_seed(3)
+    module = Step().eval()
+    example = (torch.randint(11, (2, 3)), Store(torch.rand(2, 5, 16)))
+    axes = ({0: AUTO, 1: AUTO}, [{0: AUTO, 1: AUTO}])
+    executable = vmkit.compile(torch.export.export(module, example, dynamic_shapes=axes))
+    assert [spec.name for spec in executable.inputs] == ["ids", "kept_0"]
+    machine = vmkit.VirtualMachine(executable, "cpu")
+    ids, past = torch.tensor([[4], [7], [1]]), torch.rand(3, 1, 16)
+    own, kept = ids.numpy(), past.numpy()
+    for _ in range(5):
+        with torch.no_grad():
+            expected, store = module(ids, Store(past))
+        found, kept = values(machine.run(own, kept))
+        np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(kept, store.held.numpy(), rtol=1e-4, atol=1e-5)
+        ids, past, own = expected[:, -1:].argmax(-1), store.held, found[:, -1:].argmax(-1)
+        np.testing.assert_array_equal(own, ids.numpy())
+    assert kept.shape == (3, 6, 16)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
     from torch import fx
 
-__all__ = ["ENDS", "with_flat_results", "with_tensor_ends"]
+__all__ = ["ENDS", "with_flat_ends", "with_tensor_ends"]
 
 
 def with_tensor_ends(program: torch.export.ExportedProgram) -> list[torch.Tensor]:
@@ -39,23 +39,31 @@ def with_tensor_ends(program: torch.export.ExportedProgram) -> list[torch.Tensor
     return first
 
 
-def with_flat_results(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Return a program that gives its results one beside another, in no container.
+def with_flat_ends(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return a program that takes its inputs and gives its results one beside another, in no container.
 
     PyTorch makes the containers anew where it decomposes a program, and fails for one that makes tensors, as the
-    caches of decoders do.
+    caches of decoders do. The inputs are called as they were.
     """
+    from torch.export.graph_signature import InputKind
     from torch.utils import _pytree as pytree
 
     first, *others = program.module_call_graph
     signature = first.signature
     if signature is None:
         return program
-    flat = pytree.tree_flatten(tuple(range(signature.out_spec.num_leaves)))[1]
-    made = copy(program)
-    top = dataclasses.replace(first, signature=dataclasses.replace(signature, out_spec=flat))
-    cast("Any", made)._module_call_graph = [top, *others]
-    return made
+    names = [spec.arg.name for spec in program.graph_signature.input_specs if spec.kind is InputKind.USER_INPUT]
+    top = dataclasses.replace(
+        signature,
+        in_spec=pytree.tree_flatten((tuple(range(len(names))), {}))[1],
+        out_spec=pytree.tree_flatten(tuple(range(signature.out_spec.num_leaves)))[1],
+        forward_arg_names=names,
+    )
+    made: Any = copy(program)
+    made._module_call_graph = [dataclasses.replace(first, signature=top), *others]
+    # They are in the containers. PyTorch would check its conditions on them again: what is imported checks these.
+    made._example_inputs = None
+    return cast("torch.export.ExportedProgram", made)
 
 
 def _take_written(program: torch.export.ExportedProgram) -> list[torch.Tensor]:

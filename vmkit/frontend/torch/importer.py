@@ -25,8 +25,9 @@ from .arguments import WAY, Importing, Symbols, dtype_of, refused
 from .arithmetic import arithmetic
 from .complex_numbers import COMPLEX, Complex, as_real, complex_result, takes_complex, with_real_ends
 from .conditions import with_conditions
+from .decompositions import decompositions
 from .effects import require_room, without_tokens
-from .ends import with_flat_results, with_tensor_ends
+from .ends import with_flat_ends, with_tensor_ends
 from .formulas import formula_of, sizes_of
 from .indices import read_at
 from .operators import CONVERTERS, filled
@@ -117,7 +118,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             return dict.fromkeys(of_fractions, partial(_size_of_fractions, self)) | known
 
     try:
-        decomposed = with_flat_results(program).run_decompositions(_decompositions())
+        decomposed = with_flat_ends(program).run_decompositions(decompositions(CONVERTERS))
     except Exception as error:
         # PyTorch 2.13 fails for sizes such as 8 * n in a program that was loaded from a file.
         raise ModelError(
@@ -189,14 +190,6 @@ def _as_specialized(var: relax.Var) -> relax.Var:
         for d in var.ty.shape
     ]
     return relax.Var(var.name, relax.TensorType(shape, var.ty.dtype))
-
-
-def _decompositions() -> dict[Any, Callable[..., Any]]:
-    """Return how PyTorch writes operators by simpler ones, but for those that have converters."""
-    from torch.export import default_decompositions
-
-    table = default_decompositions()
-    return {known: rule for known, rule in table.items() if known.__name__ not in CONVERTERS}
 
 
 def _nodes(program: torch.export.ExportedProgram) -> Iterator[Any]:

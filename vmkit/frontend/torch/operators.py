@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tvm import relax, te, tirx
 
+from .activations import ACTIVATIONS
 from .arguments import Converter, Importing, arguments_of, cast_to, dtype_of
 from .counting import COUNTING
 from .distances import DISTANCES
@@ -144,6 +145,7 @@ def _number(importer: Importing, node: fx.Node) -> relax.Expr:
 
 
 CONVERTERS: dict[str, Converter] = {
+    **ACTIVATIONS,
     **COUNTING,
     **DISTANCES,
     **EFFECTS,

@@ -1,0 +1,61 @@
+"""Activations of PyTorch over Relax's operators, of which PyTorch would make several simpler ones each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tvm import relax
+
+from .arguments import Converter, Importing, arguments_of, cast_to, dtype_of
+
+if TYPE_CHECKING:
+    from torch import fx
+
+__all__ = ["ACTIVATIONS"]
+
+_Emit = Callable[[relax.Expr], relax.Expr]
+_Number = Callable[[float], relax.Expr]
+
+
+def _activated(importer: Importing, node: fx.Node, *, function: Callable[..., relax.Expr]) -> relax.Expr:
+    """Return a function of a tensor's elements, and of the numbers beside it; of 16 bits computed in float32."""
+    data, *numbers = arguments_of(node)
+    dtype = dtype_of(node)
+    computed = "float64" if dtype == "float64" else "float32"
+    x = cast_to(importer, importer.env[data], computed)
+    made = function(importer.block_builder.emit, lambda value: relax.const(value, computed), x, *numbers)
+    return cast_to(importer, importer.block_builder.emit(made), dtype)
+
+
+def _gate(emit: _Emit, number: _Number, x: relax.Expr) -> relax.Expr:
+    """Return a line from 0 at -3 to 1 at 3, and these bounds beside it."""
+    return relax.op.divide(emit(relax.op.clip(emit(relax.op.add(x, number(3))), 0, 6)), number(6))
+
+
+def _gated(emit: _Emit, number: _Number, x: relax.Expr) -> relax.Expr:
+    product = emit(relax.op.multiply(x, emit(relax.op.clip(emit(relax.op.add(x, number(3))), 0, 6))))
+    return relax.op.divide(product, number(6))
+
+
+def _weighed(emit: _Emit, _: _Number, x: relax.Expr) -> relax.Expr:
+    return relax.op.multiply(x, emit(relax.op.sigmoid(x)))
+
+
+def _leaking(emit: _Emit, number: _Number, x: relax.Expr, slope: float) -> relax.Expr:
+    is_above = emit(relax.op.greater(x, number(0)))
+    return relax.op.where(is_above, x, emit(relax.op.multiply(x, number(slope))))
+
+
+def _activation(function: Callable[..., relax.Expr]) -> Converter:
+    return partial(_activated, function=function)
+
+
+ACTIVATIONS: dict[str, Converter] = {
+    "hardsigmoid.default": _activation(_gate),
+    "hardswish.default": _activation(_gated),
+    "leaky_relu.default": _activation(_leaking),
+    "silu.default": _activation(_weighed),
+}
+"""The converters, by the names of PyTorch's operators."""
