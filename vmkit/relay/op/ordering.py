@@ -63,12 +63,20 @@ def holds_numbers(value: relax.Expr) -> bool:
 
 def larger(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     """Return the larger of two numbers of a kernel, NaN if one of them is."""
-    return tirx.Select(is_nan(a), a, tirx.max(a, b)) if has_nan(str(a.ty.dtype)) else tirx.max(a, b)
+    return _first_if(a > b, a, b) if has_nan(str(a.ty.dtype)) else tirx.max(a, b)
 
 
 def smaller(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
     """Return the smaller of two numbers of a kernel, NaN if one of them is."""
-    return tirx.Select(is_nan(a), a, tirx.min(a, b)) if has_nan(str(a.ty.dtype)) else tirx.min(a, b)
+    return _first_if(a < b, a, b) if has_nan(str(a.ty.dtype)) else tirx.min(a, b)
+
+
+def _first_if(is_first: tirx.Expr, a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
+    """Return the first of two numbers where that is so, or where it is NaN, the second one elsewhere.
+
+    The condition reads both: LLVM makes no vectors of what is read in one case alone.
+    """
+    return tirx.Select(tirx.Or(is_nan(a), is_first), a, b)
 
 
 def first_largest(so_far: tirx.Expr, value: tirx.Expr) -> tirx.Expr:

@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 import vmkit
 from tests.frontend.onnx.ml.models import S, agrees, single, texts
 from vmkit.errors import ModelError, UnsupportedOperatorError
+from vmkit.values.tokens import murmur_hash
 
 PLAIN = {"mark": 0, "mincharnum": 1, "pad_value": "#"}
 
@@ -87,7 +88,25 @@ def test_what_is_no_tokenizer_is_refused(attributes: dict[str, Any], kind: type[
         vmkit.compile(of_texts("Tokenizer", ["n"], **PLAIN | attributes), target="llvm")
 
 
-def test_hashes_of_numbers_are_refused() -> None:
-    proto = single("MurmurHash3", {"x": (["n"], np.int32)}, [TensorProto.UINT32], domain="com.microsoft")
-    with pytest.raises(UnsupportedOperatorError, match="only those of strings"):
+@pytest.mark.parametrize("positive", [0, 1])
+@pytest.mark.parametrize("dtype", ["int32", "uint32", "float32", "int64", "uint64", "float64"])
+def test_hashes_of_numbers_are_those_of_their_bytes(dtype: str, positive: int) -> None:
+    given = np.random.default_rng(3).integers(0, 256, (7, 5 * np.dtype(dtype).itemsize), "uint8").view(dtype)
+    given[0, :3] = [0, 1, 2**31 - 1]
+    if dtype.startswith("int"):
+        given[0, 3:] = [-1, np.iinfo(dtype).min]
+    made = TensorProto.UINT32 if positive else TensorProto.INT32
+    for attributes in ({}, {"seed": 77}):
+        inputs = {"x": (["n", 5], np.dtype(dtype).type)}
+        proto = single("MurmurHash3", inputs, [made], domain="com.microsoft", positive=positive, **attributes)
+        proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+        agrees(proto, {"x": given})
+        machine = vmkit.VirtualMachine(vmkit.compile(proto, "llvm"), "cpu")
+        expected = [murmur_hash(number.tobytes(), attributes.get("seed", 0)) for number in given.reshape(-1)]
+        np.testing.assert_array_equal(machine.run(given).numpy().astype("uint32").reshape(-1), expected)
+
+
+def test_hashes_of_other_numbers_are_refused() -> None:
+    proto = single("MurmurHash3", {"x": (["n"], np.int8)}, [TensorProto.UINT32], domain="com.microsoft")
+    with pytest.raises(UnsupportedOperatorError, match=r"hashes are of strings, int32, .*, not of int8"):
         vmkit.compile(proto, target="llvm")

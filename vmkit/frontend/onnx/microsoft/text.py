@@ -6,6 +6,9 @@ import json
 import re
 from collections.abc import Sequence
 
+import numpy as np
+
+from .... import relay
 from ....errors import UnsupportedOperatorError
 from ....relay.ir import Expr
 from ....relay.op import build
@@ -57,6 +60,46 @@ def _expression(pattern: str) -> str:
 
 @converter("MurmurHash3", domain=_MICROSOFT)
 def murmur_hash(ctx: Context, x: Expr, *, positive: int = 1, seed: int = 0) -> Expr:
-    if ctx.dtype(x) != "string":
-        raise UnsupportedOperatorError(f"hashes of {ctx.dtype(x)} are not supported, only those of strings")
-    return build("contrib_string_hash", x, "uint32" if positive else "int32", seed)
+    """The hash of each text, or of the bytes of each number, of which the lowest comes first."""
+    dtype, made = ctx.dtype(x), "uint32" if positive else "int32"
+    if dtype == "string":
+        return build("contrib_string_hash", x, made, seed)
+    if dtype not in _HASHED:
+        raise UnsupportedOperatorError(f"hashes are of strings, {', '.join(_HASHED)}, not of {dtype}")
+    return relay.reinterpret(_hash(_words(x, _HASHED[dtype]), seed % 2**32), made)
+
+
+_HASHED = {"int32": 32, "uint32": 32, "float32": 32, "int64": 64, "uint64": 64, "float64": 64}
+"""The numbers that are hashed, and of how many bits they are."""
+
+
+def _words(x: Expr, bits: int) -> list[Expr]:
+    whole = relay.reinterpret(x, f"uint{bits}")
+    if bits == 32:
+        return [whole]
+    return [relay.cast(part, "uint32") for part in (whole, relay.right_shift(whole, _number(32, "uint64")))]
+
+
+def _hash(words: Sequence[Expr], seed: int) -> Expr:
+    """Return MurmurHash3_x86_32 of some words, as in :func:`vmkit.values.tokens.murmur_hash`."""
+    made: Expr = _number(seed)
+    for word in words:
+        mixed = relay.multiply(_rotated(relay.multiply(word, _number(0xCC9E2D51)), 15), _number(0x1B873593))
+        turned = _rotated(relay.bitwise_xor(mixed, made), 13)
+        made = relay.add(relay.multiply(turned, _number(5)), _number(0xE6546B64))
+    made = relay.bitwise_xor(made, _number(4 * len(words)))
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        made = relay.multiply(_folded(made, shift), _number(factor))
+    return _folded(made, 16)
+
+
+def _rotated(x: Expr, count: int) -> Expr:
+    return relay.bitwise_or(relay.left_shift(x, _number(count)), relay.right_shift(x, _number(32 - count)))
+
+
+def _folded(x: Expr, count: int) -> Expr:
+    return relay.bitwise_xor(x, relay.right_shift(x, _number(count)))
+
+
+def _number(value: int, dtype: str = "uint32") -> Expr:
+    return relay.const(np.array(value, dtype))
