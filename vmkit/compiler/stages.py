@@ -46,6 +46,7 @@ from .handed import Handed
 from .models import to_module
 from .options import CompilerOptions, current_options
 from .pipeline import Bytecode, fuse_relax, generate_bytecode, link, optimize_relax
+from .relay_parts import with_relay_parts
 from .relay_passes import passes_for
 from .surroundings import Surroundings
 
@@ -193,6 +194,12 @@ def to_relax(
         if params:
             module = relax.transform.BindParams("main", dict(params))(module)
         checks = RuntimeChecks.of(module)
+
+        def lowered_part(part: tvm.IRModule) -> tvm.IRModule:
+            return lower_module(optimize_relay(Handed(part), {}, target, options), target, checks=checks).module
+
+        if options.opt_level > 0:
+            module = with_relay_parts(module, lowered_part)
         module = with_agreed_sizes(with_transposed_constants(module), checks)
         module = with_checked_bounds(module, checks)
         return Lowered(module, checks.messages, {}), relax_signatures(module), byoc.Linked()

@@ -43,9 +43,8 @@ def _weighed(emit: _Emit, _: _Number, x: relax.Expr) -> relax.Expr:
     return relax.op.multiply(x, emit(relax.op.sigmoid(x)))
 
 
-def _leaking(emit: _Emit, number: _Number, x: relax.Expr, slope: float) -> relax.Expr:
-    is_above = emit(relax.op.greater(x, number(0)))
-    return relax.op.where(is_above, x, emit(relax.op.multiply(x, number(slope))))
+def _leaking(_: _Emit, __: _Number, x: relax.Expr, slope: float = 0.01) -> relax.Expr:
+    return relax.op.nn.leakyrelu(x, slope)
 
 
 def _activation(function: Callable[..., relax.Expr]) -> Converter:
