@@ -98,6 +98,9 @@ UNARY: dict[str, Callable[[relax.Expr], relax.Expr]] = {
     "relax.nn.conv1d": lambda x: OP.nn.conv1d(
         OP.mean(x, 3), relax.const(numbers(24, 8, 3)), strides=2, padding=(0, 2), groups=2
     ),
+    "relax.nn.conv2d_transpose": lambda x: OP.nn.conv2d_transpose(
+        x, relax.const(numbers(16, 6, 3, 2)), strides=(2, 3), padding=(1, 0, 0, 1), output_padding=(1, 0), groups=2
+    ),
     "relax.nn.conv2d": lambda x: OP.nn.conv2d(
         x, relax.const(numbers(16, 1, 3, 3)), strides=(2, 1), padding=(0, 1, 2, 1), dilation=(1, 2), groups=16
     ),

@@ -121,13 +121,14 @@ def _ints(values: Iterable[Any]) -> list[int]:
     return [int(v) for v in values]
 
 
-def _convolution(rank: int, call: ir.Call, args: list[Any]) -> Expr | None:
+def _convolution(name: str, call: ir.Call, args: list[Any]) -> Expr | None:
     a = call.attrs
     is_plain = a.out_dtype in (None, "", _FLOAT) and a.out_layout in ("", a.data_layout)
     if not is_plain or not isinstance(args[1], relay.Constant):
         return None
+    more = {"output_padding": _ints(a.output_padding)} if "transpose" in name else {}
     return build(
-        f"nn.conv{rank}d",
+        name,
         *args,
         strides=_ints(a.strides),
         padding=_ints(a.padding),
@@ -135,6 +136,7 @@ def _convolution(rank: int, call: ir.Call, args: list[Any]) -> Expr | None:
         groups=int(a.groups),
         data_layout=a.data_layout,
         kernel_layout=a.kernel_layout,
+        **more,
     )
 
 
@@ -223,8 +225,7 @@ _SAME = {
 
 CONVERTERS: dict[str, Convert] = {
     **{f"relax.{name}": partial(_same, relays) for name, relays in _SAME.items()},
-    "relax.nn.conv1d": partial(_convolution, 1),
-    "relax.nn.conv2d": partial(_convolution, 2),
+    **{f"relax.nn.{name}": partial(_convolution, f"nn.{name}") for name in ("conv1d", "conv2d", "conv2d_transpose")},
     "relax.nn.max_pool2d": partial(_pooled, "nn.max_pool2d"),
     "relax.nn.avg_pool2d": partial(_pooled, "nn.avg_pool2d"),
     "relax.nn.adaptive_avg_pool2d": _adapted,

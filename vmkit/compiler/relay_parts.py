@@ -20,7 +20,7 @@ from .relay_operators import Operands, as_relay
 
 __all__ = ["with_relay_parts"]
 
-_WORTH = frozenset({"relax.nn.conv1d", "relax.nn.conv2d"})
+_WORTH = frozenset({"relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv2d_transpose"})
 _END = 1 << 60
 
 Parts = dict[ir.GlobalVar, relay.Function]
