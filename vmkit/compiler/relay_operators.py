@@ -121,6 +121,11 @@ def _ints(values: Iterable[Any]) -> list[int]:
     return [int(v) for v in values]
 
 
+def _window(call: ir.Call) -> dict[str, list[int]]:
+    """Return how the windows of a convolution or a pooling lie."""
+    return {name: _ints(getattr(call.attrs, name)) for name in ("strides", "padding", "dilation")}
+
+
 def _convolution(name: str, call: ir.Call, args: list[Any]) -> Expr | None:
     a = call.attrs
     is_plain = a.out_dtype in (None, "", _FLOAT) and a.out_layout in ("", a.data_layout)
@@ -130,9 +135,7 @@ def _convolution(name: str, call: ir.Call, args: list[Any]) -> Expr | None:
     return build(
         name,
         *args,
-        strides=_ints(a.strides),
-        padding=_ints(a.padding),
-        dilation=_ints(a.dilation),
+        **_window(call),
         groups=int(a.groups),
         data_layout=a.data_layout,
         kernel_layout=a.kernel_layout,
@@ -142,18 +145,14 @@ def _convolution(name: str, call: ir.Call, args: list[Any]) -> Expr | None:
 
 def _pooled(name: str, call: ir.Call, args: list[Any]) -> Expr | None:
     a = call.attrs
-    if a.out_layout not in ("", a.layout):
-        return None
-    if a.ceil_mode and "max" not in name:
+    if a.out_layout not in ("", a.layout) or (a.ceil_mode and "max" not in name):
         return None
     more = {} if "max" in name else {"count_include_pad": bool(a.count_include_pad)}
     return build(
         name,
         *args,
         pool_size=_ints(a.pool_size),
-        strides=_ints(a.strides),
-        padding=_ints(a.padding),
-        dilation=_ints(a.dilation),
+        **_window(call),
         layout=a.layout,
         ceil_mode=bool(a.ceil_mode),
         **more,
@@ -169,9 +168,7 @@ def _adapted(call: ir.Call, args: list[Any]) -> Expr | None:
 
 def _normalized(call: ir.Call, args: list[Any]) -> Expr | None:
     a = call.attrs
-    if not all(isinstance(each, relay.Constant) for each in args[1:5]):
-        return None
-    if a.training:
+    if a.training or not all(isinstance(each, relay.Constant) for each in args[1:5]):
         return None
     made = build(
         "nn.batch_norm", *args, axis=int(a.axis), epsilon=float(a.epsilon), center=bool(a.center), scale=bool(a.scale)
@@ -218,13 +215,14 @@ def _silu(call: ir.Call, args: list[Any]) -> Expr:
     return build("multiply", args[0], build("sigmoid", args[0]))
 
 
-_SAME = {
-    **{name: name for name in ("add", "subtract", "multiply", "divide", "maximum", "minimum")},
-    **{name: name for name in ("sigmoid", "tanh", "exp", "sqrt", "negative", "abs", "erf", "nn.relu")},
-}
+_SAME = (
+    *("add", "subtract", "multiply", "divide", "maximum", "minimum"),
+    *("sigmoid", "tanh", "exp", "sqrt", "negative", "abs", "erf", "nn.relu"),
+)
+"""What both call the same."""
 
 CONVERTERS: dict[str, Convert] = {
-    **{f"relax.{name}": partial(_same, relays) for name, relays in _SAME.items()},
+    **{f"relax.{name}": partial(_same, name) for name in _SAME},
     **{f"relax.nn.{name}": partial(_convolution, f"nn.{name}") for name in ("conv1d", "conv2d", "conv2d_transpose")},
     "relax.nn.max_pool2d": partial(_pooled, "nn.max_pool2d"),
     "relax.nn.avg_pool2d": partial(_pooled, "nn.avg_pool2d"),
