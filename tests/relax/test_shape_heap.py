@@ -119,3 +119,24 @@ def test_a_size_divided_by_another_that_is_none_is_divided_by_one() -> None:
             machine = vmkit.VirtualMachine(vmkit.compile(builder.get()), "cpu")
         for by, wanted in ((2, (3, 1)), (0, (7, 0))):
             assert machine.run(np.ones(7, "float32"), np.ones(by, "float32")).shape == wanted
+
+
+@I.ir_module(check_well_formed=False)
+class CastOfACall:
+    @R.function
+    def rows(x: R.Tensor(("n", "m"), "float32")) -> R.Tensor("float32", ndim=2):
+        return x
+
+    @R.function
+    def main(x: R.Tensor(("n", "m"), "float32")) -> R.Tensor(("n", 3), "float32"):
+        n = T.int64()
+        cls = CastOfACall
+        y: R.Tensor((n, 3), "float32") = R.match_cast(cls.rows(x), R.Tensor((n, 3), "float32"))
+        return y
+
+
+def test_a_call_that_is_cast_runs_once() -> None:
+    body = lower_shapes()(CastOfACall)["main"].body
+    assert steps(body).count("rows") == 1
+    casts = [binding for binding in bindings_of(body) if isinstance(binding, relax.MatchCast)]
+    assert [isinstance(cast.value, relax.Var) for cast in casts] == [True]

@@ -128,6 +128,10 @@ class _Lowering:
         variable, value = binding.var, binding.value
         if type(binding) is relax.MatchCast:
             made = self._value(value)
+            if isinstance(made, relax.Call):  # runs once, for the check and for what it gives
+                given = relax.Var("given", made.ty)
+                self.bindings.append(relax.VarBinding(given, made))
+                made = given
             if variable in self.slots.points:
                 self._cast(binding.ty, made, f"match_cast, ty={binding.ty}", self.slots.points[variable])
             self.bindings.append(relax.MatchCast(variable, made, binding.ty))
