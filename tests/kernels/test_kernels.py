@@ -63,3 +63,26 @@ def test_attention_is_uniform_where_the_mask_is_the_least_number_everywhere(is_o
     m = np.full((1, 1, 1, 5), np.finfo("float32").min)
     (result,) = run([q, k, v, m], [(1, rows, WIDTH)])
     np.testing.assert_allclose(result, np.broadcast_to(v.mean(1, keepdims=True), result.shape), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("is_one_row", [False, True])
+@pytest.mark.parametrize("nothing", ["nan", "zero", "zero or nan"])
+def test_attention_of_rows_whose_columns_are_all_left_out(nothing: str, is_one_row: bool) -> None:
+    mask = (True, False, True, True)
+    run = built(attention(AttentionShape(INNER, WIDTH, 1, 1.0, mask, is_one_row, 8, nothing)))
+    rows = 1 if is_one_row else 9
+    q, k, v = normal(3, rows, INNER), normal(3, 20, INNER, seed=1), normal(3, 20, WIDTH, seed=2)
+    q[1, 0, 0] = np.nan
+    m = np.zeros((3, 1, rows, 20), "float32")
+    m[2, 0, 0] = -np.inf
+    with np.errstate(invalid="ignore"):
+        scores = q @ k.transpose(0, 2, 1) + m[:, 0]
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        expected = weights / weights.sum(-1, keepdims=True) @ v
+    assert np.isnan(expected[1:, 0]).all()
+    if nothing != "nan":
+        expected[2, 0] = 0
+    if nothing == "zero or nan":
+        expected[1, 0] = 0
+    (result,) = run([q, k, v, m], [expected.shape])
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)

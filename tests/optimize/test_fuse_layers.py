@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,20 +21,36 @@ HEADS, INNER = 2, 16
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 
-def attention(mask: Any = None, scale: Any = None, *, swapped: bool = False, axis: int = -1) -> relay.Function:
-    """Return attention over heads, as an exporter writes it."""
+def attention(
+    mask: Any = None,
+    scale: Any = None,
+    *,
+    swapped: bool = False,
+    axis: int = -1,
+    factor: float = 1,
+    nothing: Callable[[Any, Any], Any] | None = None,
+) -> relay.Function:
+    """Return attention over heads, as an exporter writes it.
+
+    `factor` is what queries and keys are multiplied with each; `nothing` makes other weights of scores and a softmax.
+    """
     q = relay.var("q", shape=(b, HEADS, m, INNER))
     k, v = (relay.var(name, shape=(b, n, HEADS, INNER)) for name in "kv")
     keys = relay.transpose(k, [0, 2, 3, 1])
+    query = q
+    if factor != 1:
+        keys, query = relay.multiply(keys, relay.const(factor)), relay.multiply(relay.const(factor), q)
     products = nn.batch_matmul(
-        relay.reshape(q, [b * HEADS, m, INNER], allowzero=True),
+        relay.reshape(query, [b * HEADS, m, INNER], allowzero=True),
         relay.reshape(keys, [b * HEADS, INNER, n], allowzero=True),
         transpose_b=False,
     )
     scores = relay.reshape(products, [b, HEADS, m, n], allowzero=True)
     scores = scores if scale is None else scale(scores)
     scores = scores if mask is None else relay.add(mask, scores) if swapped else relay.add(scores, mask)
-    weights = relay.reshape(nn.softmax(scores, axis=axis), [b * HEADS, m, n], allowzero=True)
+    softmax = nn.softmax(scores, axis=axis)
+    softmax = softmax if nothing is None else nothing(scores, softmax)
+    weights = relay.reshape(softmax, [b * HEADS, m, n], allowzero=True)
     values = relay.reshape(relay.transpose(v, [0, 2, 1, 3]), [b * HEADS, n, INNER], allowzero=True)
     free = [] if mask is None else [mask]
     return relay.Function([q, k, v, *free], nn.batch_matmul(weights, values, transpose_b=False))
@@ -58,15 +75,31 @@ def test_keys_that_are_transposed_twice_are_read_as_they_are() -> None:
     assert "transpose" not in names
 
 
+def zero_for_nan(_: Any, softmax: Any) -> Any:
+    return relay.where(relay.isnan(softmax), relay.const(0.0), softmax)
+
+
+def zero_for_nothing(scores: Any, softmax: Any, axis: int = -1) -> Any:
+    most = relay.max(scores, axis=axis, keepdims=True)
+    return relay.where(relay.equal(most, relay.const(-np.inf)), relay.const(0.0), softmax)
+
+
 PROGRAMS = {
     "plain": lambda: attention(),
     "divided": lambda: attention(scale=lambda x: x / relay.const(4.0)),
     "scaled twice": lambda: attention(scale=lambda x: relay.const(2.0) * (x * relay.const(0.25))),
     "mask of columns": lambda: attention(relay.var("mask", shape=(b, 1, 1, n)), lambda x: x / relay.const(4.0)),
     "mask of rank 2": lambda: attention(relay.var("mask", shape=(m, n)), swapped=True),
+    "scaled before the product": lambda: attention(factor=0.5, scale=lambda x: x * relay.const(0.5)),
+    "zeros for what is not a number": lambda: attention(nothing=zero_for_nan),
+    "zeros for what is left out": lambda: attention(nothing=zero_for_nothing),
 }
 OTHERS = {
     "softmax of another axis": lambda: attention(axis=2),
+    "zeros where another axis is left out": lambda: attention(nothing=lambda x, y: zero_for_nothing(x, y, 1)),
+    "ones for what is not a number": lambda: attention(
+        nothing=lambda _, y: relay.where(relay.isnan(y), relay.const(1.0), y)
+    ),
     "a factor that is no constant": lambda: attention(scale=lambda x: x * relay.exp(x)),
 }
 

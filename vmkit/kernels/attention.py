@@ -44,6 +44,9 @@ class AttentionShape:
         Whether there is one query to a matrix, so that every key is read once.
     lanes : int
         How many float32 a vector has.
+    nothing : str
+        What a row gives whose columns are all left out: ``"nan"``, as a softmax; ``"zero"``; ``"zero or nan"``, which
+        makes zeros of rows that are NaN for whatever reason, too.
     """
 
     inner: int
@@ -53,6 +56,17 @@ class AttentionShape:
     mask: tuple[bool, bool, bool, bool]
     is_one_row: bool
     lanes: int
+    nothing: str = "nan"
+
+    def inverse(self, total: tirx.Expr, length: Size) -> tirx.Expr:
+        """Return what the weights of a row are multiplied with, whose sum is `total`."""
+        has_weight = {"nan": length > 0, "zero": total != 0, "zero or nan": total > 0}[self.nothing]
+        return T.Select(has_weight, constant(1) / total, constant(0))
+
+    def weighed(self, total: tirx.Expr, inverse: tirx.Expr) -> tirx.Expr:
+        """Return a result of a row, of which the sum of weighted values is `total`."""
+        product = total * inverse
+        return T.Select(inverse > 0, product, constant(0)) if self.nothing == "zero or nan" else product
 
     @property
     def rows(self) -> int:
@@ -85,7 +99,8 @@ def attention(shape: AttentionShape) -> tirx.PrimFunc:
 
     Query is (count, rows, inner), key (count, columns, inner), value (count, columns, width), mask of rank 4, all
     float32; count, rows and columns are known at run time. Rows beyond the last are copies of it, and columns beyond
-    the last have no weight, so that no vector is cut. Of no columns the sum is 0.
+    the last have no weight, so that no vector is cut. Of no columns the sum is 0; of columns that the mask leaves out
+    by an infinite number what :attr:`AttentionShape.nothing` says.
     """
     function = _one_row(shape) if shape.is_one_row else _rows(shape)
     return with_vector_math(function)
@@ -120,7 +135,7 @@ def _rows(s: AttentionShape) -> tirx.PrimFunc:
                         masked(score, total, mask, some, block, blocks, length, s)
                 with loop(count * rows) as r:
                     exponentials(score, r * (blocks * columns), blocks, most, sums, columns)
-                    T.buffer_store(inverse, T.Select(length > 0, constant(1) / sums[0], constant(0)), [r])
+                    T.buffer_store(inverse, s.inverse(sums[0], length), [r])
                 with T.serial(width // s.wide) as block, loop(count) as tile:
                     some = TileOfRows(at, begin + tile * rows, height, tile * rows)
                     weighted(out, total, (score, inverse), values, some, block, (blocks, steps), s)
@@ -136,6 +151,7 @@ def _one_row(s: AttentionShape) -> tirx.PrimFunc:
             blocks = T.Bind(T.ceildiv(length, integer(lanes)))
             score = memory(blocks * lanes)
             part, most, sums, total = local(lanes), local(lanes), local(lanes), local(width)
+            inverse = local(1)
             with loop(blocks * lanes) as j:
                 score_of_key(score, part, (query, key, mask), at, j, length, s)
             exponentials(score, 0, blocks, most, sums, lanes)
@@ -143,8 +159,9 @@ def _one_row(s: AttentionShape) -> tirx.PrimFunc:
                 T.buffer_store(total, constant(0), [c])
             with loop(length) as j, T.vectorized(width) as c:
                 T.buffer_store(total, total[c] + score[j] * value[at, j, c], [c])
+            T.buffer_store(inverse, s.inverse(sums[0], length), [0])
             with T.vectorized(width) as c:
-                T.buffer_store(out, T.Select(length > 0, total[c] / sums[0], constant(0)), [at, 0, c])
+                T.buffer_store(out, s.weighed(total[c], inverse[0]), [at, 0, c])
     return builder.get()
 
 

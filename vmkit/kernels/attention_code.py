@@ -224,7 +224,7 @@ def weighted(
         product = weight * packed[(block * steps + j * STEPS + step) * s.wide + c]
         T.buffer_store(total, total[at] + product, [at])
     with T.unroll(s.rows) as r, when(tile.first + r < tile.height), T.vectorized(s.wide) as c:
-        value = total[r * s.wide + c] * inverse[tile.place + r]
+        value = s.weighed(total[r * s.wide + c], inverse[tile.place + r])
         T.buffer_store(out, value, [tile.at, tile.first + r, block * s.wide + c])
 
 

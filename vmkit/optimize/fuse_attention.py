@@ -9,7 +9,7 @@ import numpy as np
 from .._dataclasses import dataclass
 from ..relay.ir import Call, Dim, Expr, Function, RelayExpr, const, dims, is_call
 from ..relay.op.registry import build
-from ..relay.transform.known_type import rewrite_typed, use_counts
+from ..relay.transform.known_type import rewrite_typed, type_of, use_counts
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .constants import number_of
 
@@ -19,6 +19,8 @@ __all__ = ["FuseAttention"]
 @relay_pass(opt_level=1)
 def FuseAttention(lanes: int = 16) -> ModuleTransform:
     """Return the pass that makes ``softmax(q @ k * scale + mask) @ v`` one operator, whose scores stay in the cache.
+
+    Weights of rows without a column, which are NaN, may be made zeros before the second product.
 
     Parameters
     ----------
@@ -48,6 +50,7 @@ def _fused(node: RelayExpr, uses: dict[RelayExpr, int], lanes: int) -> RelayExpr
     weights = node.args[0]
     if is_call(weights, "reshape"):
         weights = weights.args[0]
+    weights, nothing = _without_zeros(weights)
     if not is_call(weights, "nn.softmax"):
         return node
     rank = len(weights.checked_type.shape)
@@ -57,6 +60,7 @@ def _fused(node: RelayExpr, uses: dict[RelayExpr, int], lanes: int) -> RelayExpr
     if scores is None or scores.product.attrs.transpose_a:
         return node
     query, key = scores.product.args
+    query, key, scale = _without_factors(query, key, scores.scale)
     key = _untransposed(key) if scores.product.attrs.transpose_b else _transposed(key)
     value = _transposed(node.args[1]) if node.attrs.transpose_b else node.args[1]
     shape = list(weights.checked_type.shape)
@@ -64,14 +68,53 @@ def _fused(node: RelayExpr, uses: dict[RelayExpr, int], lanes: int) -> RelayExpr
     mask = const(np.zeros([1] * 4, "float32")) if scores.mask is None else _rank_four(scores.mask, shape)
     sizes = [scores.product.args[0].checked_type.shape[-1], node.checked_type.shape[-1]]
     counts = [
-        query.checked_type.shape[0],
+        type_of(query).shape[0],
         scores.product.args[1].checked_type.shape[0],
         node.args[1].checked_type.shape[0],
     ]
     known = all(isinstance(s, int) and s % lanes == 0 and 0 < s <= 256 for s in sizes) and isinstance(heads, int)
     if mask is None or not known or not all(dims.equal(c, counts[0]) for c in counts):
         return node
-    return build("nn.contrib_attention", query, key, value, mask, scale=scores.scale, heads=heads, lanes=lanes)
+    return build(
+        "nn.contrib_attention", query, key, value, mask, scale=scale, heads=heads, lanes=lanes, nothing=nothing
+    )
+
+
+def _without_zeros(weights: RelayExpr) -> tuple[RelayExpr, str]:
+    """Return a softmax of which rows without a weight are made zeros, and which rows; or weights as they are."""
+    if not is_call(weights, "where") or number_of(weights.args[1]) != 0:
+        return weights, "nan"
+    condition, _, softmax = weights.args
+    if not is_call(softmax, "nn.softmax"):
+        return weights, "nan"
+    if is_call(condition, "isnan") and condition.args[0].same_as(softmax):
+        return softmax, "zero or nan"
+    if is_call(condition, "equal") and is_call(condition.args[0], "max") and number_of(condition.args[1]) == -np.inf:
+        most, rank = condition.args[0], len(softmax.checked_type.shape)
+        axes = [axis % rank for axis in most.attrs.axis or ()]
+        if axes == [rank - 1] and most.attrs.keepdims and most.args[0].same_as(softmax.args[0]):
+            return softmax, "zero"
+    return weights, "nan"
+
+
+def _without_factors(query: Expr, key: Expr, scale: float) -> tuple[Expr, Expr, float]:
+    """Return the factors of a product without numbers that they are multiplied with, which go into the scale."""
+    (query, first), (key, second) = map(_without_factor, (query, key))
+    return query, key, scale * first * second
+
+
+def _without_factor(value: Expr) -> tuple[Expr, float]:
+    if is_call(value, "reshape"):
+        inner, factor = _without_factor(value.args[0])
+        is_same = inner.same_as(value.args[0])
+        return (
+            value if is_same else build("reshape", inner, newshape=value.checked_type.shape, allowzero=True)
+        ), factor
+    if is_call(value, "multiply"):
+        for number, rest in (reversed(value.args), value.args):
+            if (known := number_of(number)) is not None:
+                return rest, known
+    return value, 1.0
 
 
 def _scores(node: RelayExpr, rank: int) -> _Scores | None:
@@ -132,12 +175,12 @@ def _transposed(matrices: Expr) -> Expr:
     moved = matrices.args[0] if is_call(matrices, "reshape") else matrices
     if not is_call(moved, "transpose") or moved.attrs.axes is None:
         return build("transpose", matrices, axes=[0, 2, 1])
-    rank = len(moved.checked_type.shape)
+    rank = len(type_of(moved).shape)
     axes = [a % rank for a in moved.attrs.axes]
-    count, inner, length = matrices.checked_type.shape
+    count, inner, length = type_of(matrices).shape
     if moved is not matrices:
         # The matrices are the last two axes of what was reshaped, too.
-        shape = list(moved.checked_type.shape)
+        shape = list(type_of(moved).shape)
         if not (dims.equal(shape[-2], inner) and dims.equal(shape[-1], length)):
             return build("transpose", matrices, axes=[0, 2, 1])
     axes[-2:] = axes[:-3:-1]

@@ -8,6 +8,7 @@ from tvm.relax import transform
 from .comparisons import COMPARED
 from .dispatch import dispatch_sampling, dispatch_sort_scan
 from .divisors import DIVIDED
+from .extremes import REDUCED
 from .guards import with_guards
 from .positions import LIMITED
 from .slices import SLICE, legalized_slice
@@ -24,5 +25,5 @@ def kernels_for_the_target() -> list[tvm.transform.Pass]:
 def kernels_of_operators() -> tvm.transform.Pass:
     """Return the pass for all other operators."""
     return with_guards(
-        transform.LegalizeOps({**legalizations(), SLICE: legalized_slice, **LIMITED, **COMPARED, **DIVIDED})
+        transform.LegalizeOps({**legalizations(), SLICE: legalized_slice, **LIMITED, **COMPARED, **DIVIDED, **REDUCED})
     )

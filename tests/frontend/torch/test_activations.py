@@ -52,3 +52,21 @@ def test_attention_may_be_looked_at_as_rows() -> None:
     given = [(tensor(2, 4, 3, 8),), (tensor(1, 4, 1, 8),), (tensor(5, 4, 13, 8),)]
     program = torch.export.export(Of(rows).eval(), given[0], dynamic_shapes=(({0: AUTO, 2: AUTO},),))
     agree_at(rows, given, program=program)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_attention_of_places_that_see_none_is_zero(dtype: Any) -> None:
+    def attention(x: torch.Tensor, mask: torch.Tensor) -> Any:
+        made = functional.scaled_dot_product_attention(x, x * 0.5, x + 1, attn_mask=mask > 0)
+        return made, torch.amax(torch.where(mask > 0, mask, -float("inf")), -1)
+
+    def given(batch: int, length: int) -> tuple[torch.Tensor, ...]:
+        mask = tensor(batch, 1, length, length)
+        mask[0, 0, length // 2] = -1
+        return tensor(batch, 4, length, 16).to(dtype), mask
+
+    places = [given(2, 3), given(1, 1), given(3, 17)]
+    program = torch.export.export(
+        Of(attention).eval(), places[0], dynamic_shapes=(({0: AUTO, 2: AUTO}, {0: AUTO, 2: AUTO, 3: AUTO}),)
+    )
+    agree_at(attention, places, program=program, rtol=1e-4 if dtype == torch.float32 else 1e-2, atol=1e-3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
@@ -47,11 +48,23 @@ def _leaking(_: _Emit, __: _Number, x: relax.Expr, slope: float = 0.01) -> relax
     return relax.op.nn.leakyrelu(x, slope)
 
 
+def _safe_softmax(importer: Importing, node: fx.Node) -> relax.Expr:
+    """Return a softmax along an axis whose rows are 0 where all that they are made of is minus infinity."""
+    data, axis, *_ = arguments_of(node)
+    dtype, emit = dtype_of(node), importer.block_builder.emit
+    x = cast_to(importer, importer.env[data], "float64" if dtype == "float64" else "float32")
+    infinite = relax.const(-math.inf, x.ty.dtype)
+    is_nothing = emit(relax.op.equal(emit(relax.op.max(x, axis, keepdims=True)), infinite))
+    made = emit(relax.op.where(is_nothing, relax.const(0, x.ty.dtype), emit(relax.op.nn.softmax(x, axis))))
+    return cast_to(importer, made, dtype)
+
+
 def _activation(function: Callable[..., relax.Expr]) -> Converter:
     return partial(_activated, function=function)
 
 
 ACTIVATIONS: dict[str, Converter] = {
+    "_safe_softmax.default": _safe_softmax,
     "hardsigmoid.default": _activation(_gate),
     "hardswish.default": _activation(_gated),
     "leaky_relu.default": _activation(_leaking),

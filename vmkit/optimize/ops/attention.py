@@ -10,7 +10,7 @@ from tvm import relax
 from ...errors import TypeCheckError
 from ...relay.ir import dims
 from ...relay.ir.types import Dim, TensorType, Type
-from ...relay.op.attrs import Attrs, Float, Int, attrs_node
+from ...relay.op.attrs import Attrs, Float, Int, Str, attrs_node
 from ...relay.op.elementwise import require_tensor
 from ...relay.op.nn.layout import require_rank
 from ...relay.op.registry import OpPattern, operator
@@ -26,12 +26,15 @@ __all__: list[str] = []
 class AttentionAttrs(Attrs):
     """Attributes of nn.contrib_attention.
 
-    heads is how many matrices share an element of the mask's first axis, lanes how many float32 a vector has.
+    heads is how many matrices share an element of the mask's first axis, lanes how many float32 a vector has, nothing
+    what a row gives whose columns are all left out: ``"nan"``, ``"zero"``, or ``"zero or nan"`` for zeros wherever the
+    weights are NaN.
     """
 
     scale: Float = 1.0
     heads: Int = 1
     lanes: Int = 16
+    nothing: Str = "nan"
 
 
 @operator(
@@ -93,6 +96,7 @@ class Attention:
             mask=whole,
             is_one_row=dims.equal(q[1], 1) is True,
             lanes=attrs.lanes,
+            nothing=attrs.nothing,
         )
         return call_kernel(
             context, partial(attention, shape), "attention", [query, key, value, mask], [q[0], q[1], v[2]]

@@ -21,7 +21,7 @@ from .registry import Mixed, OpPattern, Parameters, build, entry, operator
 if TYPE_CHECKING:
     from ..lower.context import LowerContext
 
-__all__ = ["logsumexp", "mean_std", "mean_variance", "reduced_axes", "reduced_shape", "std"]
+__all__ = ["EXTREMES", "logsumexp", "mean_std", "mean_variance", "reduced_axes", "reduced_shape", "std"]
 
 
 @attrs_row
@@ -172,6 +172,9 @@ def _extreme(pick: Callable[[tirx.Expr, tirx.Expr], tirx.Expr], is_largest: bool
 
 
 _max, _min = _extreme(first_largest, True), _extreme(first_smallest, False)
+EXTREMES: dict[str, Callable[..., te.Tensor]] = {"max": _max, "min": _min}
+"""How a tensor, axes that ascend, and whether they stay with size 1, give the extremes over them, by the operator."""
+
 _any, _all = _logical(_max), _logical(_min)
 _reduction("sum", "Sum of the elements over axes.", _wide(topi.sum), _any, mixed="never")
 _reduction("prod", "Product of the elements over axes.", _wide(topi.prod), _all)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from .... import relay
+from ....relay import formulas
 from ....relay.ir import Expr, dims
 from ..context import Context
 from ..registry import converter
@@ -119,13 +119,7 @@ def swiglu(ctx: Context, a: Expr, b: Expr, *, alpha: float = 1.0) -> Expr:
 
 @converter("Gelu", since=20)
 def gelu(ctx: Context, x: Expr, *, approximate: str = "none") -> Expr:
-    if approximate == "tanh":
-        cube = relay.multiply(relay.multiply(x, x), x)
-        inner = binary(ctx, "multiply", relay.add(x, binary(ctx, "multiply", cube, 0.044715)), math.sqrt(2 / math.pi))
-        gate = relay.tanh(inner)
-    else:
-        gate = relay.erf(binary(ctx, "multiply", x, math.sqrt(0.5)))
-    return relay.multiply(binary(ctx, "multiply", x, 0.5), binary(ctx, "add", gate, 1))
+    return (formulas.gelu_by_tanh if approximate == "tanh" else formulas.gelu)(x, ctx.dtype(x))
 
 
 @converter("Shrink")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .... import relay
+from ....relay.formulas import whole_power
 from ....relay.ir import Expr
 from ....relay.op import build
 from ..context import Context
@@ -95,11 +96,10 @@ def is_inf(ctx: Context, x: Expr, *, detect_negative: int = 1, detect_positive: 
 @converter("Pow")
 def power(ctx: Context, x: Expr, y: Expr, *, axis: int | None = None, broadcast: int = 0) -> Expr:
     exponent = ctx.scalar(y) if ctx.rank(y) <= ctx.rank(x) else None
-    if exponent == 2:
-        return relay.multiply(x, x)
-    if exponent == 3 and ctx.dtype(x).startswith("float"):
-        # GELU by tanh has a cube; the library's function for powers takes numbers one by one.
-        return relay.multiply(relay.multiply(x, x), x)
+    if exponent == 2 or ctx.dtype(x).startswith("float"):
+        product = whole_power(x, exponent)
+        if product is not None:
+            return product
     dtype, own = ctx.dtype(y), ctx.dtype(x)
     y = aligned(ctx, x, y, axis if broadcast else None)
     if own.startswith("float"):

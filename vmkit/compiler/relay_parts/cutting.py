@@ -1,7 +1,8 @@
-"""Parts of Relax programs that are compiled as Relay, whose passes make faster what Relax has no passes for.
+"""Bindings of Relax programs are cut out to be compiled as Relay.
 
-Programs of other formats come as Relax. Bindings whose operators Relay has as well, and which have a convolution among
-them, become a function of Relay, are optimised and lowered as such, and are called where they stood.
+Programs of other formats come as Relax. Bindings whose operators Relay has as well, and which have a convolution or a
+product of matrices among them, become a function of Relay, are optimised and lowered as such, and are called where
+they stood.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax
 
-from .._tvm import retyped
-from ..relax.rewrite import bindings_of, on_functions, variables_in, with_functions
-from ..relay import ir as relay
-from .relay_operators import Operands, as_relay
+from ..._tvm import retyped
+from ...relax.rewrite import bindings_of, on_functions, variables_in, with_functions
+from ...relay import ir as relay
+from .operands import Operands
+from .table import as_relay
+from .windows import WINDOWS
 
 __all__ = ["with_relay_parts"]
 
-_WORTH = frozenset({"relax.nn.conv1d", "relax.nn.conv2d", "relax.nn.conv2d_transpose"})
+_WORTH = frozenset({"relax.matmul", *(name for name in WINDOWS if "conv" in name)})
 _END = 1 << 60
 
 Parts = dict[ir.GlobalVar, relay.Function]
