@@ -18,6 +18,7 @@ from . import doubles
 from .angles import acos, asin, atan, cos, sin, tan
 from .exponential import Quotient, erf, exp, exp_up_to_one, log, sigmoid, sigmoid_quotient, tanh, tanh_quotient
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh
+from .nested import with_stored_arguments
 from .remainder import fmod
 from .rounding import ROUNDINGS, is_half
 
@@ -72,16 +73,27 @@ def is_up_to_one(call: tvm.ir.Call) -> bool:
 
 def with_vector_math(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a kernel whose calls of the C library's functions are arithmetic."""
-    return function.with_body(tvm_ffi.structural_map(function.body, (tvm.ir.Call, _replaced)))
+    body = with_stored_arguments(function.body, lambda call: _named(call)[0] in _known(call))
+    return function.with_body(tvm_ffi.structural_map(body, (tvm.ir.Call, _replaced)))
 
 
-def _replaced(call: tvm.ir.Call) -> tirx.Expr:
+def _named(call: tvm.ir.Call) -> tuple[str, list[tirx.Expr]]:
+    """Return the name of the function that a call is of, and what it is called with."""
     name, arguments = getattr(call.op, "name", ""), list(call.args)
     if name == "tirx.call_pure_extern":
         name, *arguments = arguments
         name = str(getattr(name, "value", name))
-    # A call may return a pointer, which is of no data type.
-    known = _OF.get(str(getattr(call.ty, "dtype", "")), {})
+    return name, arguments
+
+
+def _known(call: tvm.ir.Call) -> dict[str, Callable[..., tirx.Expr]]:
+    """Return the functions by name of what a call returns; that may be a pointer, which is of no data type."""
+    return _OF.get(str(getattr(call.ty, "dtype", "")), {})
+
+
+def _replaced(call: tvm.ir.Call) -> tirx.Expr:
+    name, arguments = _named(call)
+    known = _known(call)
     if name in ROUNDINGS and known is _FUNCTIONS and is_half(arguments[0]):
         return ROUNDINGS[name](arguments[0])
     if name not in known:
