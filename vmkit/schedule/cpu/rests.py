@@ -12,10 +12,11 @@ from ..expressions import known, replaced
 __all__ = ["copied", "parts_of", "stop_at"]
 
 
-def stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.Expr) -> None:
+def stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.Expr, of_vectors: bool = False) -> None:
     """Let partial sums end where the row does, which a block forgets when it is computed at another's loop.
 
-    Right within the steps, or within loops over several rows there, is the loop along a vector.
+    Right within the steps, or within loops over several rows there, is the loop along a vector; or, if `of_vectors`,
+    one over the vectors of as many sums, which goes around it.
     """
     loop = sch.get(steps)
     dtype = str(loop.loop_var.ty.dtype)
@@ -25,7 +26,12 @@ def stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.Expr) -> No
     while isinstance(lanes.body, tirx.For):
         lanes = lanes.body
     realize = lanes.body
-    left = [_rest(loop.body, count, begin, size, loop.loop_var) for begin, size in parts_of(rest)]
+    nest = loop.body
+    if of_vectors:  # what is left goes along the first one, and on beyond it
+        values = [replaced(value, {nest.loop_var: zero}) for value in realize.iter_values]
+        along = s_tir.SBlockRealize(values, True, realize.block)
+        nest = tirx.For(lanes.loop_var, zero, lanes.extent, tirx.ForKind.SERIAL, along)
+    left = [_rest(nest, count, begin, size, loop.loop_var) for begin, size in parts_of(rest)]
     within = _with_innermost(loop.body, s_tir.SBlockRealize(realize.iter_values, True, realize.block))
     whole = tirx.For(loop.loop_var, zero, count, loop.kind, within)
     # A row of a symbolic size, as 8 * n, may be known to leave nothing.
