@@ -7,10 +7,12 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
-from tvm import te, tirx, topi
+from tvm import s_tir, te, tirx, topi
 
 from tests.schedule.cpu.kernels import called
+from vmkit.kernels.vector_math import with_vector_math
 from vmkit.schedule import cpu as rules
+from vmkit.schedule.blocks import kernel_blocks
 
 TARGET = tvm.target.Target("llvm")
 n = tirx.Var("n", "int64")
@@ -60,6 +62,16 @@ def test_what_only_one_case_computes_stays_within_it() -> None:
     x = np.random.default_rng(0).uniform(-3, 3, 40).astype("float32")
     expected = np.pad(softplus_of_arrays(x.astype("float64")), (0, 24))
     np.testing.assert_allclose(called(made, [x], (64,)), expected, rtol=2e-6)
+
+
+def test_each_lane_of_a_vector_has_its_own_argument() -> None:
+    x = te.placeholder((6, 16), name="x")
+    plain = s_tir.Schedule(te.create_prim_func([x, te.compute(x.shape, lambda *i: tirx.log(tirx.exp(x(*i)) + 1.0))]))
+    plain.vectorize(plain.get_loops(kernel_blocks(plain)[-1])[-1])
+    made = with_vector_math(plain.mod["main"])
+    assert "T.log(" not in made.script()
+    values = np.random.default_rng(0).uniform(-3, 3, (6, 16)).astype("float32")
+    np.testing.assert_allclose(called(made, [values], (6, 16)), softplus_of_arrays(values.astype("float64")), rtol=2e-6)
 
 
 def scheduled(shape: tuple[int | tirx.Var, ...], function: Callable[[te.Tensor], te.Tensor]) -> tirx.PrimFunc:

@@ -19,6 +19,7 @@ from .angles import acos, asin, atan, cos, sin, tan
 from .exponential import Quotient, erf, exp, exp_up_to_one, log, sigmoid, sigmoid_quotient, tanh, tanh_quotient
 from .hyperbolic import acosh, asinh, atanh, cosh, sinh
 from .nested import with_stored_arguments
+from .power import LOGARITHM, POWER, as_functions, logarithm, power, power_of_calls
 from .remainder import fmod
 from .rounding import ROUNDINGS, is_half
 
@@ -54,9 +55,12 @@ _FUNCTIONS: dict[str, Callable[..., tirx.Expr]] = {
     "tirx.tan": tan,
     "tirx.tanh": tanh,
     _UP_TO_ONE: exp_up_to_one,
+    POWER: power,
 }
 
-_OF_DOUBLES: dict[str, Callable[..., tirx.Expr]] = {"tirx.tanh": doubles.tanh}
+_OF_DOUBLES: dict[str, Callable[..., tirx.Expr]] = {"tirx.tanh": doubles.tanh, LOGARITHM: logarithm}
+# What stands for a function of this module where its arguments have names.
+_AS_CALLS: dict[str, Callable[..., tirx.Expr]] = {_UP_TO_ONE: tirx.exp, POWER: power_of_calls}
 _OF = {"float32": _FUNCTIONS, "float64": _OF_DOUBLES}
 
 
@@ -73,7 +77,8 @@ def is_up_to_one(call: tvm.ir.Call) -> bool:
 
 def with_vector_math(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a kernel whose calls of the C library's functions are arithmetic."""
-    body = with_stored_arguments(function.body, lambda call: _named(call)[0] in _known(call))
+    body = tvm_ffi.structural_map(function.body, (tvm.ir.Call, as_functions))
+    body = with_stored_arguments(body, lambda call: _named(call)[0] in _known(call))
     return function.with_body(tvm_ffi.structural_map(body, (tvm.ir.Call, _replaced)))
 
 
@@ -100,7 +105,7 @@ def _replaced(call: tvm.ir.Call) -> tirx.Expr:
         return call
     # TVM inlines what is named here, ten times and more: a function of a function would grow out of bounds.
     if any(map(_has_named_value, arguments)):
-        return tirx.exp(*arguments) if name == _UP_TO_ONE else call
+        return _AS_CALLS[name](*arguments) if name in _AS_CALLS else call
     return known[name](*arguments)
 
 

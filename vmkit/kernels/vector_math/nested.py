@@ -23,18 +23,35 @@ IsFunction = Callable[[tvm.ir.Call], bool]
 
 def with_stored_arguments(body: tirx.Stmt, is_function: IsFunction) -> tirx.Stmt:
     """Return statements in which no block's one value that is always computed has a function of a function in it."""
-    return tvm_ffi.structural_map(body, (s_tir.SBlock, lambda block: _stored(block, is_function)))
+    storing: set[s_tir.SBlock] = set()
+
+    def stored(block: s_tir.SBlock) -> s_tir.SBlock:
+        made = _stored(block, is_function)
+        if not made.same_as(block):
+            storing.add(made)
+        return made
+
+    def in_turn(loop: tirx.For) -> tirx.For:
+        """Leave it to LLVM to make a vector of iterations: TVM would keep one number for all of them."""
+        found: list[s_tir.SBlock] = []
+        if loop.kind == tirx.ForKind.VECTORIZED:
+            tvm_ffi.structural_walk(loop.body, (s_tir.SBlock, found.append))
+        if not storing.intersection(found):
+            return loop
+        return tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.SERIAL, loop.body, None, loop.annotations)
+
+    return tvm_ffi.structural_map(body, [(s_tir.SBlock, stored), (tirx.For, in_turn)])
 
 
 def _stored(block: s_tir.SBlock, is_function: IsFunction) -> s_tir.SBlock:
     if not isinstance(block.body, tirx.BufferStore):
         return block
     buffers, stores, value = list(block.alloc_buffers), [], block.body.value
+    zero = tirx.IntImm("int64", 0)
     while (outer := _first_outer(value, is_function)) is not None:
         arguments = list(outer.args)
         at = next(at for at, each in enumerate(arguments) if _functions_in(each, is_function))
         inner = tirx.decl_buffer([1], str(arguments[at].ty.dtype), "inner", scope="local")
-        zero = tirx.IntImm("int64", 0)
         buffers.append(inner)
         stores.append(tirx.BufferStore(inner, arguments[at], [zero]))
         arguments[at] = inner[zero]
