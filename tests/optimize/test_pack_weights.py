@@ -111,6 +111,15 @@ def test_rows_go_by_all_filled_blocks_of_a_weight_that_is_in_the_cache() -> None
     assert order(20)[0] == order(2000)[1] == 10  # 20 blocks, two at a time
 
 
+@pytest.mark.parametrize("rows", [40, relay.Any()])
+def test_where_the_units_end_is_tested_for_whole_lines(rows: Any) -> None:
+    """Elements that are tested for one by one would not go in vectors."""
+    lowered = lower_module(packed(dense(100, rows, 7), 8), TARGET).module
+    (product,) = (f for f in lowered.functions.values() if isinstance(f, tvm.tirx.PrimFunc) and "dense" in str(f))
+    made = schedule_kernels(tvm.IRModule({"main": product}), TARGET)["main"].script()
+    assert "T.where(" not in made and "< T.int64(100):" in made
+
+
 @pytest.mark.parametrize("shape", [(41, 20), (relay.Any(), 20), (relay.Any(), relay.Any(), 20)])
 def test_dense_layers_of_filled_blocks_have_their_values(shape: tuple[Any, ...]) -> None:
     weight, x = numbers(300, 20), relay.var("x", shape=shape)

@@ -24,6 +24,7 @@ from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
 from .packed import rows_of_tile, rows_to_try
+from .rests import whole_or_rest
 from .versions import for_fewer_rows
 
 __all__ = ["RULE", "Decisions"]
@@ -188,6 +189,8 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
         alone = by_row or (not outer and extent(sch, group) == 1)
         sch.parallel(row if alone else sch.fuse(*order[:-1]))
     sch.decompose_reduction(block, reduction[0])
+    if kernel.groups == 1:
+        whole_or_rest(sch, channel)
 
 
 RULE = Rule("filled", Decisions, decide, candidates, apply, versions)
