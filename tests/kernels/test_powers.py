@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import tvm
+from tvm import te, tirx
 
 import vmkit
+from tests.schedule.cpu.kernels import called
 from vmkit import relay
 from vmkit.relay.op import build
+from vmkit.schedule.cpu import schedule_kernels
 
 ENDS = [0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 2, -2, 3, -3, 0.5, -0.5, 2.5, -2.5, 1e3, -1e3, 1.001, 0.999, 6e4, -6e4]
 
@@ -60,3 +64,11 @@ def test_a_power_that_only_one_case_computes_is_right() -> None:
     result = vmkit.VirtualMachine(vmkit.compile(relay.Function([x, y], padded), "native"), "cpu").run(one, other)
     expected = np.pad(np.abs(one) ** other, ((0, 0), (1, 2)), constant_values=7)
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-6)
+
+
+def test_a_power_of_what_has_names_is_the_library_s() -> None:
+    x, name = te.placeholder((40,), name="x"), tirx.Var("v", "float32")
+    named = te.compute((40,), lambda i: tirx.power(tirx.Let(name, x(i), name * name), tirx.const(1.5)))
+    made = schedule_kernels(tvm.IRModule({"main": te.create_prim_func([x, named])}), tvm.target.Target("llvm"))["main"]
+    values = np.random.default_rng(0).uniform(-4, 4, 40).astype("float32")
+    np.testing.assert_allclose(called(made, [values], (40,)), np.abs(values.astype("float64")) ** 3, rtol=1e-6)

@@ -77,9 +77,14 @@ def is_up_to_one(call: tvm.ir.Call) -> bool:
 
 def with_vector_math(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a kernel whose calls of the C library's functions are arithmetic."""
-    body = tvm_ffi.structural_map(function.body, (tvm.ir.Call, as_functions))
+    body = tvm_ffi.structural_map(function.body, (tvm.ir.Call, _apart))
     body = with_stored_arguments(body, lambda call: _named(call)[0] in _known(call))
     return function.with_body(tvm_ffi.structural_map(body, (tvm.ir.Call, _replaced)))
+
+
+def _apart(call: tvm.ir.Call) -> tvm.ir.Call:
+    """Return a call as one of a function of another one, where both can be written out."""
+    return call if any(map(_has_named_value, call.args)) else as_functions(call)
 
 
 def _named(call: tvm.ir.Call) -> tuple[str, list[tirx.Expr]]:
