@@ -108,7 +108,16 @@ def test_rows_go_by_all_filled_blocks_of_a_weight_that_is_in_the_cache() -> None
         tvm_ffi.structural_walk(scheduled.body, (tvm.tirx.For, lambda loop: found.append(int(loop.extent))))
         return found[-2:]  # inner loops come first
 
-    assert order(20)[0] == order(2000)[1] == 19
+    assert order(20)[0] == order(2000)[1] == 10  # 20 blocks, two at a time
+
+
+@pytest.mark.parametrize("rows", [40, relay.Any()])
+def test_where_the_units_end_is_tested_for_whole_lines(rows: Any) -> None:
+    """Elements that are tested for one by one would not go in vectors."""
+    lowered = lower_module(packed(dense(100, rows, 7), 8), TARGET).module
+    (product,) = (f for f in lowered.functions.values() if isinstance(f, tvm.tirx.PrimFunc) and "dense" in str(f))
+    made = schedule_kernels(tvm.IRModule({"main": product}), TARGET)["main"].script()
+    assert "T.where(" not in made and "< T.int64(100):" in made
 
 
 @pytest.mark.parametrize("shape", [(41, 20), (relay.Any(), 20), (relay.Any(), relay.Any(), 20)])
@@ -189,11 +198,11 @@ def test_channels_that_the_blocks_cannot_be_filled_from_are_a_type_error() -> No
         (20, "NC16n", 2),
         (12, "NC16n", 1),
         (72, "NC16n", 5),
-        (200, "NC16n", 13),
-        (100, "NC16n", 7),
+        (200, "NC16n", 14),  # 13, of which no few go together, and one more
+        (100, "NC16n", 8),
         (48, "NC16n", 3),
         (8, "NC8n", 1),
-        (257, "NC16n", 17),
+        (257, "NC16n", 18),
         (1001, "NC16n", 63),
     ],
 )
@@ -210,7 +219,7 @@ def test_the_last_block_of_units_is_filled_where_there_are_several(units: int, l
 @pytest.mark.parametrize(
     ("units", "of_one", "of_three", "of_any"),
     [
-        (200, "NC8n", "NC16n", "NC8n"),  # 13 whole vectors, 25 halves of them: five at a time
+        (200, "NC8n", "NC16n", "NC16n"),  # 13 whole vectors, 25 halves of them: five at a time
         (104, "NC16n", "NC16n", "NC16n"),  # 13 halves go by one by one, too
         (100, "NC4n", "NC16n", "NC16n"),  # 25 quarters
         (72, "NC16n", "NC16n", "NC16n"),  # 5 whole vectors
@@ -224,7 +233,7 @@ def test_blocks_of_one_row_are_narrow_where_whole_vectors_would_be_alone(
     assert found == rows
 
 
-@pytest.mark.parametrize(("units", "rows"), [(100, 16), (120, 8), (1000, 4)])
+@pytest.mark.parametrize(("units", "rows"), [(100, 8), (120, 8), (1000, 4)])
 def test_an_unknown_number_of_rows_goes_by_powers_of_two(units: int, rows: int) -> None:
     lowered = lower_module(packed(dense(units, ROWS, 7), 16), TARGET).module
     (kernel,) = [f for f in lowered.functions.values() if isinstance(f, tvm.tirx.PrimFunc) and "dense" in f.script()]
@@ -250,7 +259,7 @@ def test_dense_layers_with_filled_blocks_keep_their_values(units: int, target: s
 
 def test_units_that_the_blocks_cannot_be_filled_from_are_a_type_error() -> None:
     x, weight = relay.var("x", shape=(2, 4)), relay.var("w", shape=(3, 4, 8))
-    for units, is_right in ((24, True), (17, True), (16, False), (25, False)):
+    for units, is_right in ((24, True), (17, True), (9, True), (8, False), (25, False)):
         result = relay.nn.contrib_dense_pack(x, weight, "NC8n", units=units)
         if not is_right:
             assert type_error([x, weight], result) == f"units is {units}, but weight has 24"

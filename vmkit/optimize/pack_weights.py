@@ -114,20 +114,27 @@ def _packed_dense(node: Call, lanes: int, halves: Sequence[str]) -> Expr:
         if half is not None:
             whole = weight if half == kept else build("cast", weight, dtype=half)
             out_dtype = out_dtype or "float32"
-    packed = build("layout_transform", whole, "NC", layout)
+    packed = build("layout_transform", _with_even_blocks(whole, units, block), "NC", layout)
     return build("nn.contrib_dense_pack", data, packed, weight_layout=layout, units=units, out_dtype=out_dtype)
 
 
-def _stays_narrow(data: Expr, units: int, block: int, lanes: int) -> bool:
-    """Say whether blocks of a part of a vector, several in registers at once, are better than whole ones one by one.
+def _with_even_blocks(weight: Expr, units: int, block: int) -> Expr:
+    """Return a weight whose last block is filled up, and followed by one of zeros where single ones would go by."""
+    count = -(-units // block)
+    if units % block == 0 or _go_together(count):
+        return weight
+    return build("nn.pad", weight, pad_width=((0, (count + 1) * block - units), (0, 0)))
 
-    They are for a row or two, whose sums would wait for each other. More rows are twice as fast in whole vectors; of a
-    number that only the run knows, halves of vectors stay a compromise.
+
+def _stays_narrow(data: Expr, units: int, block: int, lanes: int) -> bool:
+    """Say whether blocks of a part of a vector, several in registers at once, are better than whole ones.
+
+    They are for a row or two, whose sums would wait for each other. More rows are twice as fast in whole vectors.
     """
     if _go_together(-(-units // lanes)) or not _go_together(units // block):
         return False
     rows = dims.product(type_of(data).shape[:-1])
-    return rows <= _FEW if isinstance(rows, int) else 2 * block == lanes
+    return isinstance(rows, int) and rows <= _FEW
 
 
 def _go_together(count: int) -> bool:

@@ -66,6 +66,10 @@ CASES |= {
         (lambda x, i: relay.take(x, i), [WEIGHT, INTEGERS.reshape(2, 5)]),
         (lambda x, i: relay.take(x, i, 1, batch_dims=1), [BLOCKS, INTEGERS[:2].reshape(2, 1)]),
     ],
+    "nn.pad": [
+        (lambda x: relay.nn.pad(x, ((0, 3), (1, 0), (0, 0), (2, 1)), 7.5), [WEIGHT]),
+        (lambda x: relay.nn.pad(x, ((0, 0), (2, 1))), [CODES]),
+    ],
     "layout_transform": [
         (lambda x: relay.layout_transform(x, "OIHW", "HWIO"), [WEIGHT]),
         (lambda x: relay.layout_transform(x, "OIHW", "OIHW4i2o"), [WEIGHT]),

@@ -63,3 +63,11 @@ def test_it_is_with_every_decision_that_may_be_tried() -> None:
         made = rules.scheduled(schedule, leading_reduction.RULE, TARGET, decisions)
         exact = x.astype("float64").sum(1)
         np.testing.assert_allclose(called(made, [x], exact.shape), exact, rtol=2e-6, err_msg=str(decisions))
+
+
+@pytest.mark.parametrize("shape", [(n,), (1_000_003,)])
+def test_the_sum_of_one_long_axis_is_exact(shape: Sequence[int | tirx.Var]) -> None:
+    made = rules.schedule_kernels(tvm.IRModule({"main": total(shape, [0])}), TARGET)["main"]
+    for size in (0, 1, 31, 511, 512, 1300, 1_000_003) if shape[0] is n else shape:
+        x = values([size])
+        np.testing.assert_allclose(called(made, [x], ()), x.astype("float64").sum(), rtol=2e-6)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvm import tirx
 
 from ..builder import constant, let
+from .rounding import is_half
 
 __all__ = ["fmod"]
 
@@ -13,6 +14,8 @@ _DIGITS = 28
 """Binary digits of the quotient that are taken off at once: their product with a float32 is exact in float64."""
 _STEPS = 10
 """All digits of a quotient of two finite float32, which is below 2**277."""
+_STEPS_OF_HALVES = 2
+"""Of two float16, whose quotient is below 2**40."""
 _BEYOND = 2.0**200  # stands for an infinite divisor, of which every finite number is the remainder
 
 
@@ -21,10 +24,11 @@ def fmod(dividend: tirx.Expr, divisor: tirx.Expr) -> tirx.Expr:
 
     It has the sign of the dividend, zero too. By 0, of infinity, and of NaN it is NaN.
     """
+    steps = _STEPS_OF_HALVES if is_half(dividend) and is_half(divisor) else _STEPS
 
     def of(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
         positive = tirx.Select(tirx.abs(b) > constant(_BEYOND, _F64), constant(_BEYOND, _F64), tirx.abs(b))
-        return let(positive, lambda p: let(constant(1.0, _F64) / p, lambda inverse: reduced(a, p, inverse, _STEPS)))
+        return let(positive, lambda p: let(constant(1.0, _F64) / p, lambda inverse: reduced(a, p, inverse, steps)))
 
     def reduced(rest: tirx.Expr, b: tirx.Expr, inverse: tirx.Expr, steps: int) -> tirx.Expr:
         if not steps:

@@ -1,5 +1,7 @@
 """The rule for packed weights whose last blocks are filled up: channels or units that vectors do not divide.
 
+Units may be followed by one block more, so that several go by at once.
+
 The reduction has the groups, the blocks of a group and the channels of a block as its last axes; what follows it takes
 the channels that there are. For a few positions, all channels of a group (of a single group, which may be large, some
 blocks) are computed, a few blocks at a time in registers, and kept in the nearest cache, from where what follows reads
@@ -22,6 +24,7 @@ from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
 from .packed import rows_of_tile, rows_to_try
+from .rests import whole_or_rest
 from .versions import for_fewer_rows
 
 __all__ = ["RULE", "Decisions"]
@@ -119,7 +122,8 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     channels = extent(sch, written[-1])
     if groups is None or blocks is None or lanes is None or channels is None or len(written) != found.spatial - 2:
         return None
-    if channels % groups or not (blocks - 1) * lanes < channels // groups < blocks * lanes:
+    most = 1 if groups > 1 else 2  # blocks that are filled up, or wholly of what fills them
+    if channels % groups or not (blocks - most) * lanes < channels // groups < blocks * lanes:
         return None
     if not _reads_blocks(sch.get(found.block), found.spatial - 1):
         return None
@@ -185,6 +189,8 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
         alone = by_row or (not outer and extent(sch, group) == 1)
         sch.parallel(row if alone else sch.fuse(*order[:-1]))
     sch.decompose_reduction(block, reduction[0])
+    if kernel.groups == 1:
+        whole_or_rest(sch, channel)
 
 
 RULE = Rule("filled", Decisions, decide, candidates, apply, versions)

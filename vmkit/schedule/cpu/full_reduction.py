@@ -1,7 +1,8 @@
 """The rule for reductions to one value: the sum, the mean or an extreme of all elements.
 
 There is no output to share among cores or to go along in vectors, so the elements are reduced to partial results first:
-some vectors of them for each position on the first axis, then one for each element of a vector.
+some vectors of them for each position on the first axis, then one for each element of a vector. If there is one axis,
+it may be long: many partial results, of as many elements each, are as exact, and are reduced in vectors themselves.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ from .rests import stop_at
 
 __all__ = ["RULE", "Decisions"]
 
+_AT_ONCE = 32  # partial results of one axis
+_MANY = 512  # and of a long one, which they cut into parts that are about as long
+_LONG = 16 * _MANY
+
 
 @dataclass(frozen=True)
 class Decisions:
@@ -32,7 +37,7 @@ class Decisions:
     sums : int
         How many partial results there are at a time; what they leave of the last axis goes to the first of them.
     parallel : bool
-        Whether positions on the first axis are shared among cores.
+        Whether positions on the first of several axes are shared among cores.
     """
 
     sums: int
@@ -40,13 +45,14 @@ class Decisions:
 
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
-    """Return the default decisions for one reduction of two axes or more, of which nothing is left."""
+    """Return the default decisions for one reduction of which nothing is left."""
     sch = flattened_steps(sch, keep=1)
     block = _reduction(sch)
     if block is None:
         return None
     sizes = _sums(sch, block, target)
-    return Decisions(sizes[0], static_size(sch, sch.get_loops(block)) >= PARALLEL_SIZE) if sizes else None
+    loops = sch.get_loops(block)
+    return Decisions(sizes[0], len(loops) > 1 and static_size(sch, loops) >= PARALLEL_SIZE) if sizes else None
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
@@ -55,8 +61,9 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     block, default = _reduction(sch), decide(sch, target)
     if block is None or default is None:
         return ()
-    size = static_size(sch, sch.get_loops(block))
-    options: Options = {"sums": _sums(sch, block, target), "parallel": sharing(size, target)}
+    loops = sch.get_loops(block)
+    shared = sharing(static_size(sch, loops), target) if len(loops) > 1 else [False]
+    options: Options = {"sums": _sums(sch, block, target), "parallel": shared}
     return choices(Decisions, default, options)
 
 
@@ -69,8 +76,12 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     for each in kernel_blocks(sch):
         if not sch.get_loops(each):
             sch.add_unit_loop(each)  # rfactor takes a block without loops for its own
-    _, lane = sch.split(sch.get_loops(block)[-1], [None, decisions.sums])
+    # What stands over the end is cut off below.
+    _, lane = sch.split(sch.get_loops(block)[-1], [None, decisions.sums], disable_predication=True)
     of_lanes = partial_results(sch, block, lane, 0)
+    if len(sch.get_loops(of_lanes)) == 2:
+        _reduce_one_axis(sch, block, of_lanes, decisions.sums, width)
+        return sch
     first, *_ = sch.get_loops(of_lanes)
     of_rows = partial_results(sch, of_lanes, first, 0)
     row, *steps, lane = sch.get_loops(of_rows)
@@ -86,18 +97,39 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     return sch
 
 
+def _reduce_one_axis(sch: s_tir.Schedule, block: Block, of_lanes: Block, sums: int, width: tirx.Expr) -> None:
+    """Schedule a reduction of one axis: to partial results, these to vectors if they are many, and to one value."""
+    if sums > _AT_ONCE:
+        _, lane = sch.split(sch.get_loops(block)[0], [None, _AT_ONCE])
+        of_vectors = partial_results(sch, block, lane, 0)
+        step, lane = sch.get_loops(of_vectors)
+        sch.vectorize(lane)
+        sch.decompose_reduction(of_vectors, step)
+    steps, lane = sch.get_loops(of_lanes)
+    if sums > _AT_ONCE:
+        _, lane = sch.split(lane, [None, _AT_ONCE])
+    sch.vectorize(lane)
+    sch.decompose_reduction(of_lanes, steps)
+    if (known(width) or 1) % sums:
+        stop_at(sch, steps, sums, width, of_vectors=sums > _AT_ONCE)
+
+
 def _reduction(sch: s_tir.Schedule) -> Block | None:
-    """Return the only reduction of a kernel, if it reduces all of two axes or more."""
+    """Return the only reduction of a kernel, if it reduces all of its axes."""
     found = [block for block in kernel_blocks(sch) if is_reduction(sch, block)]
     if len(found) != 1:
         return None
     kinds = [v.iter_type for v in sch.get(found[0]).iter_vars]
-    is_whole = len(kinds) > 1 and all(kind == tirx.IterVar.CommReduce for kind in kinds)
+    is_whole = bool(kinds) and all(kind == tirx.IterVar.CommReduce for kind in kinds)
     return found[0] if is_whole and len(sch.get_loops(found[0])) == len(kinds) else None
 
 
 def _sums(sch: s_tir.Schedule, block: Block, target: Target) -> list[int]:
     lanes, width = processor_of(target).vectors.lanes, extent(sch, sch.get_loops(block)[-1])
+    if len(sch.get_loops(block)) == 1:
+        if width is None or width >= _LONG:
+            return [_MANY, _AT_ONCE]
+        return [_AT_ONCE] if width >= _AT_ONCE else []
     if width is None:
         return [lanes]
     whole = [t * lanes for t in (4, 2, 1) if width % (t * lanes) == 0]

@@ -9,13 +9,14 @@ from tvm.sym import Analyzer
 from ..blocks import Loop
 from ..expressions import known, replaced
 
-__all__ = ["copied", "parts_of", "stop_at"]
+__all__ = ["copied", "parts_of", "stop_at", "whole_or_rest"]
 
 
-def stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.Expr) -> None:
+def stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.Expr, of_vectors: bool = False) -> None:
     """Let partial sums end where the row does, which a block forgets when it is computed at another's loop.
 
-    Right within the steps, or within loops over several rows there, is the loop along a vector.
+    Right within the steps, or within loops over several rows there, is the loop along a vector; or, if `of_vectors`,
+    one over the vectors of as many sums, which goes around it.
     """
     loop = sch.get(steps)
     dtype = str(loop.loop_var.ty.dtype)
@@ -25,13 +26,43 @@ def stop_at(sch: s_tir.Schedule, steps: Loop, sums: int, width: tirx.Expr) -> No
     while isinstance(lanes.body, tirx.For):
         lanes = lanes.body
     realize = lanes.body
-    left = [_rest(loop.body, count, begin, size, loop.loop_var) for begin, size in parts_of(rest)]
+    nest = loop.body
+    if of_vectors:  # what is left goes along the first one, and on beyond it
+        values = [replaced(value, {nest.loop_var: zero}) for value in realize.iter_values]
+        along = s_tir.SBlockRealize(values, True, realize.block)
+        nest = tirx.For(lanes.loop_var, zero, lanes.extent, tirx.ForKind.SERIAL, along)
+    left = [_rest(nest, count, begin, size, loop.loop_var) for begin, size in parts_of(rest)]
     within = _with_innermost(loop.body, s_tir.SBlockRealize(realize.iter_values, True, realize.block))
     whole = tirx.For(loop.loop_var, zero, count, loop.kind, within)
     # A row of a symbolic size, as 8 * n, may be known to leave nothing.
     both = tirx.SeqStmt([whole, *left]) if left else whole
     once = tirx.For(tirx.Var("once", dtype), zero, tirx.IntImm(dtype, 1), tirx.ForKind.SERIAL, both)
     sch.state.replace(sch.get_sref(steps), once, {realize.block: realize.block})
+
+
+def whole_or_rest(sch: s_tir.Schedule, line: Loop) -> None:
+    """Have a line that an axis may end in tested for that as a whole: either loop has a known number of iterations.
+
+    Of what is tested for each element LLVM makes no vectors, or those of more elements than there are.
+    """
+    loop = sch.get(line)
+    realize, size = loop.body, known(loop.extent)
+    test = realize.predicate if isinstance(realize, s_tir.SBlockRealize) else None
+    if not isinstance(test, tirx.LT) or size is None:
+        return
+    var, end, dtype = loop.loop_var, known(test.b), str(loop.loop_var.ty.dtype)
+    zero = tirx.IntImm(dtype, 0)
+    first, last = (replaced(test.a, {var: tirx.IntImm(dtype, at)}) for at in (0, size - 1))
+    if not end or not end % size or not Analyzer().can_prove_equal(Analyzer().simplify(test.a - var), first):
+        return
+    fresh = tirx.Var(var.name, dtype)
+    values = [replaced(value, {var: fresh}) for value in realize.iter_values]
+    whole = tirx.For(var, zero, loop.extent, loop.kind, s_tir.SBlockRealize(realize.iter_values, True, realize.block))
+    along = s_tir.SBlockRealize(values, True, copied(realize.block))
+    rest = tirx.For(fresh, zero, tirx.IntImm(dtype, end % size), loop.kind, along)
+    either = tirx.IfThenElse(last < test.b, whole, rest)
+    once = tirx.For(tirx.Var("once", dtype), zero, tirx.IntImm(dtype, 1), tirx.ForKind.SERIAL, either)
+    sch.state.replace(sch.get_sref(line), once, {realize.block: realize.block})
 
 
 def parts_of(rest: tirx.Expr) -> list[tuple[tirx.Expr, tirx.Expr]]:

@@ -102,7 +102,8 @@ def _weight_layout(attrs: DensePackAttrs, rank: int, block: Dim | None) -> Layou
 class DensePack:
     """Product of the data's last dimension with a weight of shape (units, inner) in blocks, such as NC16n.
 
-    Relay took matrices alone. The last block may be filled up, where the attribute units says how many units there are.
+    Relay took matrices alone. The last block may be filled up, and be followed by one of what fills it, where the
+    attribute units says how many units there are.
     """
 
     @staticmethod
@@ -138,11 +139,11 @@ class DensePack:
 
 
 def _is_filled(layout: Layout, units: Dim, wanted: Dim | None) -> bool:
-    """Say whether a weight of so many units is one of `wanted` units, its last block filled up."""
+    """Say whether a weight of so many units is one of `wanted` units, its last block filled up, or one more."""
     block = layout.block("N")
     if block == 1 or not isinstance(wanted, int) or not isinstance(units, int):
         return False
-    return wanted < units == -(-wanted // block) * block
+    return units % block == 0 and units - 2 * block < wanted < units
 
 
 def _filled(layout: Layout, data: te.Tensor, weight: te.Tensor, wanted: int, out_dtype: str) -> te.Tensor:

@@ -239,6 +239,14 @@ class Pad:
     def lower(context: LowerContext, attrs: PadAttrs, data: relax.Expr, pad_value: relax.Expr) -> relax.Expr:
         return _lowered(context, data, attrs.pad_width, attrs.pad_mode, *_pad_value(pad_value))
 
+    @staticmethod
+    def on_arrays(attrs: PadAttrs, data: np.ndarray, pad_value: np.ndarray) -> np.ndarray | None:
+        widths = [each for pair in attrs.pad_width for each in pair]
+        is_larger = all(isinstance(each, int) and each >= 0 for each in widths)
+        if attrs.pad_mode != "constant" or not is_larger or pad_value != pad_value.astype(data.dtype):
+            return None
+        return np.pad(data, attrs.pad_width, constant_values=pad_value.astype(data.dtype))
+
 
 @operator("dyn.nn.pad", "data", "pad_width", "pad_value", attrs=PadAttrs, level=2, pattern=OpPattern.INJECTIVE)
 class DynPad:
