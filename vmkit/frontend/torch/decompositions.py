@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 
+from .quantization import quantization_rules
+
 if TYPE_CHECKING:
     import torch
 
@@ -17,7 +19,8 @@ def decompositions(kept: Container[str]) -> dict[Any, Callable[..., Any]]:
     from torch.export import default_decompositions
 
     own = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _attention}
-    return {known: rule for known, rule in {**default_decompositions(), **own}.items() if known.__name__ not in kept}
+    rules = {**default_decompositions(), **quantization_rules(), **own}
+    return {known: rule for known, rule in rules.items() if known.__name__ not in kept}
 
 
 def _attention(

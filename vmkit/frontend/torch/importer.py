@@ -33,6 +33,7 @@ from .indices import read_at
 from .operators import CONVERTERS, filled
 from .padding import padded_with
 from .parts import split
+from .quantization import register_quantization
 from .read_numbers import READ_NUMBERS
 from .relay_operators import adaptive_averaged, averaged, pooled
 from .sizes import with_plain_inputs
@@ -52,6 +53,7 @@ _ASSUMED = 2  # elements along a dynamic dimension, at least
 def from_pt2(path: Path) -> tvm.IRModule:
     """Return the Relax module of a file that ``torch.export.save`` wrote; see :func:`from_exported_program`."""
     load = needed("torch.export", "torch", f"{path.name}: {WAY}").load
+    register_quantization()
     try:
         program = load(path)
     except Exception as error:
