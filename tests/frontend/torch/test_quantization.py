@@ -1,4 +1,4 @@
-"""Quantized tensors of PyTorch's programs: values beside those of its own kernels, at sizes that the example had not."""
+"""Quantized tensors of programs: values beside those of the kernels of PyTorch, at other sizes than the example's."""
 
 from __future__ import annotations
 

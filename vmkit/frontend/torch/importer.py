@@ -7,15 +7,16 @@ result, so where the two differ the result is cast to that, a check when the pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import tvm
 from tvm import relax, tirx
 
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
+from ...relax.rewrite import with_functions
 from ...relay.lower.checks import RuntimeChecks
 from ...relay.lower.read_sizes import ReadSizes
 from ...schedule.expressions import uses
@@ -30,6 +31,7 @@ from .effects import require_room, without_tokens
 from .ends import with_flat_ends, with_tensor_ends
 from .formulas import formula_of, sizes_of
 from .indices import read_at
+from .loops import LOOPS
 from .operators import CONVERTERS, filled
 from .padding import padded_with
 from .parts import split
@@ -91,6 +93,12 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     class Importer(ExportedProgramImporter):
         # There is one importer of this class.
         symbols, checks, read_sizes = Symbols(), RuntimeChecks(), ReadSizes()
+        loops: ClassVar[dict[tvm.ir.GlobalVar, relax.Function]] = {}
+
+        @staticmethod
+        def _has_cond_op(nodes: Iterable[fx.Node]) -> bool:
+            # What branches and loops call is written outside of regions of dataflow, whose values are made but once.
+            return any(getattr(each.target, "__name__", "") in {"cond", *LOOPS} for each in nodes)
 
         def create_input_vars(self, exported_program: torch.export.ExportedProgram) -> tuple[Any, dict[str, Any], Any]:
             weights, inputs, ranges = super().create_input_vars(exported_program)
@@ -138,6 +146,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
         raise
     except Exception as error:
         raise ModelError(f"{WAY} cannot be imported by TVM: {type(error).__name__}: {error}") from error
+    imported = with_functions(imported, importer.loops)
     # Decomposing a program that was loaded from a file drops them.
     conditions = getattr(program, "_guards_code", ())
     module = importer.checks.noted_in(with_conditions(with_plain_inputs(imported), conditions, importer.checks))
