@@ -39,7 +39,15 @@ def _attention(
     """
     import torch
 
+    is_grouped = query.shape[1] != key.shape[1]  # several heads of queries look at one of keys
     made, weights = torch.ops.aten._scaled_dot_product_attention_math.default(
-        query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale
+        query,
+        key,
+        value,
+        attn_mask=attn_mask,
+        dropout_p=dropout_p,
+        is_causal=is_causal,
+        scale=scale,
+        enable_gqa=is_grouped,
     )
     return made.transpose(1, 2).contiguous().transpose(1, 2), weights

@@ -30,6 +30,7 @@ from .decompositions import decompositions
 from .effects import require_room, without_tokens
 from .ends import with_flat_ends, with_tensor_ends
 from .formulas import formula_of, sizes_of
+from .fractions import with_fractions
 from .indices import read_at
 from .loops import LOOPS
 from .operators import CONVERTERS, filled
@@ -253,7 +254,7 @@ def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Calla
             return _size_of_fractions(importer, node)
         try:
             _require_room(importer, node)
-            with with_alike_sizes(importer, node):
+            with with_alike_sizes(importer, node), with_fractions(importer, node):
                 result = complex_result(importer, convert, node) if takes_complex(node) else convert(node)
             if isinstance(result, Complex):
                 sized = (_sized(importer, part, node.meta["val"]) for part in (result.real, result.imaginary))
