@@ -70,6 +70,8 @@ class Importing(Protocol):
     symbols: Symbols
     checks: RuntimeChecks
     read_sizes: ReadSizes
+    convert_map: dict[str, Callable[[fx.Node], Any]]
+    loops: dict[ir.GlobalVar, relax.Function]
 
 
 Converter: TypeAlias = "Callable[[Importing, fx.Node], object]"

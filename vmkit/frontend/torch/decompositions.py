@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Any
 
+from .quantization import quantization_rules
+
 if TYPE_CHECKING:
     import torch
 
@@ -17,7 +19,8 @@ def decompositions(kept: Container[str]) -> dict[Any, Callable[..., Any]]:
     from torch.export import default_decompositions
 
     own = {torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _attention}
-    return {known: rule for known, rule in {**default_decompositions(), **own}.items() if known.__name__ not in kept}
+    rules = {**default_decompositions(), **quantization_rules(), **own}
+    return {known: rule for known, rule in rules.items() if known.__name__ not in kept}
 
 
 def _attention(
@@ -36,7 +39,15 @@ def _attention(
     """
     import torch
 
+    is_grouped = query.shape[1] != key.shape[1]  # several heads of queries look at one of keys
     made, weights = torch.ops.aten._scaled_dot_product_attention_math.default(
-        query, key, value, attn_mask=attn_mask, dropout_p=dropout_p, is_causal=is_causal, scale=scale
+        query,
+        key,
+        value,
+        attn_mask=attn_mask,
+        dropout_p=dropout_p,
+        is_causal=is_causal,
+        scale=scale,
+        enable_gqa=is_grouped,
     )
     return made.transpose(1, 2).contiguous().transpose(1, 2), weights

@@ -7,15 +7,16 @@ result, so where the two differ the result is cast to that, a check when the pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import tvm
 from tvm import relax, tirx
 
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
+from ...relax.rewrite import with_functions
 from ...relay.lower.checks import RuntimeChecks
 from ...relay.lower.read_sizes import ReadSizes
 from ...schedule.expressions import uses
@@ -29,10 +30,13 @@ from .decompositions import decompositions
 from .effects import require_room, without_tokens
 from .ends import with_flat_ends, with_tensor_ends
 from .formulas import formula_of, sizes_of
+from .fractions import with_fractions
 from .indices import read_at
+from .loops import LOOPS
 from .operators import CONVERTERS, filled
 from .padding import padded_with
 from .parts import split
+from .quantization import register_quantization
 from .read_numbers import READ_NUMBERS
 from .relay_operators import adaptive_averaged, averaged, pooled
 from .sizes import with_plain_inputs
@@ -52,6 +56,7 @@ _ASSUMED = 2  # elements along a dynamic dimension, at least
 def from_pt2(path: Path) -> tvm.IRModule:
     """Return the Relax module of a file that ``torch.export.save`` wrote; see :func:`from_exported_program`."""
     load = needed("torch.export", "torch", f"{path.name}: {WAY}").load
+    register_quantization()
     try:
         program = load(path)
     except Exception as error:
@@ -89,6 +94,12 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     class Importer(ExportedProgramImporter):
         # There is one importer of this class.
         symbols, checks, read_sizes = Symbols(), RuntimeChecks(), ReadSizes()
+        loops: ClassVar[dict[tvm.ir.GlobalVar, relax.Function]] = {}
+
+        @staticmethod
+        def _has_cond_op(nodes: Iterable[fx.Node]) -> bool:
+            # What branches and loops call is written outside of regions of dataflow, whose values are made but once.
+            return any(getattr(each.target, "__name__", "") in {"cond", *LOOPS} for each in nodes)
 
         def create_input_vars(self, exported_program: torch.export.ExportedProgram) -> tuple[Any, dict[str, Any], Any]:
             weights, inputs, ranges = super().create_input_vars(exported_program)
@@ -136,6 +147,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
         raise
     except Exception as error:
         raise ModelError(f"{WAY} cannot be imported by TVM: {type(error).__name__}: {error}") from error
+    imported = with_functions(imported, importer.loops)
     # Decomposing a program that was loaded from a file drops them.
     conditions = getattr(program, "_guards_code", ())
     module = importer.checks.noted_in(with_conditions(with_plain_inputs(imported), conditions, importer.checks))
@@ -242,7 +254,7 @@ def _checked(importer: Importing, convert: Callable[[fx.Node], object]) -> Calla
             return _size_of_fractions(importer, node)
         try:
             _require_room(importer, node)
-            with with_alike_sizes(importer, node):
+            with with_alike_sizes(importer, node), with_fractions(importer, node):
                 result = complex_result(importer, convert, node) if takes_complex(node) else convert(node)
             if isinstance(result, Complex):
                 sized = (_sized(importer, part, node.meta["val"]) for part in (result.real, result.imaginary))

@@ -20,6 +20,7 @@ from .formulas import OF_SIZES, known_sizes, number_of
 from .functions import FUNCTIONS
 from .indices import written_at
 from .linear_algebra import LINEAR_ALGEBRA
+from .loops import LOOPS
 from .memory import MEMORY
 from .padding import PADDING
 from .parts import PARTS
@@ -152,6 +153,7 @@ CONVERTERS: dict[str, Converter] = {
     **ENDS,
     **FUNCTIONS,
     **LINEAR_ALGEBRA,
+    **LOOPS,
     **MEMORY,
     **OF_RELAY,
     **OF_SIZES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from tvm import relax, te, tirx
 
@@ -20,7 +20,7 @@ from .formulas import known_sizes, sizes_of
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["OF_RELAY", "adaptive_averaged", "averaged", "looped", "lowered", "pooled"]
+__all__ = ["OF_RELAY", "adaptive_averaged", "averaged", "looped", "lowered", "pooled", "written_in_place"]
 
 
 def _context_of(importer: Importing) -> LowerContext:
@@ -44,6 +44,11 @@ def lowered(importer: Importing, name: str, *values: relax.Expr, **attributes: o
     context.types = [TensorType(context.shape(each), str(each.ty.dtype)) for each in values]
     assert made.lower is not None
     return made.lower(context, made.attrs(**attributes) if made.attrs is not None else None, *values)
+
+
+def written_in_place(importer: Importing, whole: relax.Expr, row: relax.Expr, place: relax.Expr) -> relax.Expr:
+    """Return a buffer, which nothing else has, with a row at a place of its first axis."""
+    return cast("relax.Expr", lowered(importer, "buffer.write", whole, row, place, axis=0, new_axis=True))
 
 
 def _places(importer: Importing, node: fx.Node) -> relax.Expr:
