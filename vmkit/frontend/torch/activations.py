@@ -14,7 +14,7 @@ from .arguments import Converter, Importing, arguments_of, cast_to, dtype_of
 if TYPE_CHECKING:
     from torch import fx
 
-__all__ = ["ACTIVATIONS"]
+__all__ = ["ACTIVATIONS", "safe_softmax"]
 
 _Emit = Callable[[relax.Expr], relax.Expr]
 _Number = Callable[[float], relax.Expr]
@@ -48,15 +48,18 @@ def _leaking(_: _Emit, __: _Number, x: relax.Expr, slope: float = 0.01) -> relax
     return relax.op.nn.leakyrelu(x, slope)
 
 
-def _safe_softmax(importer: Importing, node: fx.Node) -> relax.Expr:
+def safe_softmax(emit: _Emit, x: relax.Expr, axis: int) -> relax.Expr:
     """Return a softmax along an axis whose rows are 0 where all that they are made of is minus infinity."""
-    data, axis, *_ = arguments_of(node)
-    dtype, emit = dtype_of(node), importer.block_builder.emit
-    x = cast_to(importer, importer.env[data], "float64" if dtype == "float64" else "float32")
     infinite = relax.const(-math.inf, x.ty.dtype)
     is_nothing = emit(relax.op.equal(emit(relax.op.max(x, axis, keepdims=True)), infinite))
-    made = emit(relax.op.where(is_nothing, relax.const(0, x.ty.dtype), emit(relax.op.nn.softmax(x, axis))))
-    return cast_to(importer, made, dtype)
+    return emit(relax.op.where(is_nothing, relax.const(0, x.ty.dtype), emit(relax.op.nn.softmax(x, axis))))
+
+
+def _safe_softmax(importer: Importing, node: fx.Node) -> relax.Expr:
+    data, axis, *_ = arguments_of(node)
+    dtype = dtype_of(node)
+    x = cast_to(importer, importer.env[data], "float64" if dtype == "float64" else "float32")
+    return cast_to(importer, safe_softmax(importer.block_builder.emit, x, axis), dtype)
 
 
 def _activation(function: Callable[..., relax.Expr]) -> Converter:

@@ -39,8 +39,10 @@ from .parts import split
 from .quantization import register_quantization
 from .read_numbers import READ_NUMBERS
 from .relay_operators import adaptive_averaged, averaged, pooled
+from .simpler_nodes import with_simpler_nodes
 from .sizes import with_plain_inputs
 from .statistics import layered
+from .undecomposed import UNDECOMPOSED
 
 if TYPE_CHECKING:
     import sympy
@@ -121,7 +123,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
 
         def create_convert_map(self) -> dict[str, Callable[[Any], Any]]:
             own = super().create_convert_map()
-            better = {name: partial(convert, self) for name, convert in CONVERTERS.items()}
+            better = {name: partial(convert, self) for name, convert in {**CONVERTERS, **UNDECOMPOSED}.items()}
             better |= {name: partial(convert, self, own[name]) for name, convert in _BESIDE_OWN.items()}
             every = dict.fromkeys(COMPLEX, _only_of_complex) | own | arithmetic(self, own) | better
             known = {name: _checked(self, convert) for name, convert in every.items()}
@@ -129,7 +131,8 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             return dict.fromkeys(of_fractions, partial(_size_of_fractions, self)) | known
 
     try:
-        decomposed = with_flat_ends(program).run_decompositions(decompositions(CONVERTERS))
+        flat, rules = with_flat_ends(program), decompositions(CONVERTERS)
+        decomposed = with_simpler_nodes(flat, rules, CONVERTERS) or flat.run_decompositions(rules)
     except Exception as error:
         # PyTorch 2.13 fails for sizes such as 8 * n in a program that was loaded from a file.
         raise ModelError(

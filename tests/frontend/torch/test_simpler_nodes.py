@@ -1,0 +1,192 @@
+"""Programs that are written by simpler operators node by node compute what PyTorch does; others are left to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.frontend.torch.programs import AUTO, Of, agree_at, tensor, torch
+from vmkit.frontend.torch.decompositions import decompositions
+from vmkit.frontend.torch.operators import CONVERTERS
+from vmkit.frontend.torch.simpler_nodes import _RULES, with_simpler_nodes
+
+nn, functional = torch.nn, torch.nn.functional
+aten = torch.ops.aten
+X = (2, 8, 6, 5)
+OTHERS = ((1, 8, 7, 6), (3, 8, 4, 11))
+
+
+def program_of(
+    function: Callable[..., Any], *shapes: tuple[int, ...], axes: tuple[int, ...] = (0, 2, 3), **layers: Any
+) -> Any:
+    given = tuple(tensor(*shape) for shape in shapes)
+    dynamic = tuple(dict.fromkeys((a for a in axes if a < len(shape)), AUTO) for shape in shapes)
+    return torch.export.export(Of(function, **layers).eval(), given, dynamic_shapes=(dynamic,))
+
+
+def simpler(program: Any) -> Any:
+    return with_simpler_nodes(program, decompositions(CONVERTERS), CONVERTERS)
+
+
+def norm() -> Any:
+    made = nn.BatchNorm2d(8)
+    for value in (made.weight, made.bias, made.running_mean, made.running_var):
+        value.data = tensor(8).abs() + 0.1
+    return made
+
+
+def layer_norm() -> Any:
+    made = nn.LayerNorm(8)
+    made.weight.data, made.bias.data = tensor(8), tensor(8) * 2
+    return made
+
+
+def last(x: Any) -> Any:
+    return x.permute(0, 2, 3, 1)
+
+
+def attention(x: Any, mask: Any = None, **ways: Any) -> Any:
+    heads = last(x)
+    return functional.scaled_dot_product_attention(heads, heads * 0.5, heads + 1, mask, **ways)
+
+
+def joined(*parts: Any) -> Any:
+    return torch.cat(parts[::-1], 1)
+
+
+CASES: dict[str, list[tuple[Callable[..., Any], dict[str, Any]]]] = {
+    "conv1d.default": [(lambda x, c: c(torch.mean(x, 3)), {"c": nn.Conv1d(8, 6, 3, stride=2, padding=1, groups=2)})],
+    "conv2d.default": [
+        (lambda x, c: c(x), {"c": nn.Conv2d(8, 6, (3, 1), stride=(1, 2), padding=(2, 1), dilation=(2, 1))}),
+        (lambda x, c: c(x), {"c": nn.Conv2d(8, 8, 3, padding=1, groups=8, bias=False)}),
+    ],
+    "conv3d.default": [(lambda x, c: c(torch.unsqueeze(x, 1)), {"c": nn.Conv3d(1, 3, (3, 2, 1), padding=1)})],
+    "batch_norm.default": [(lambda x, n: n(x), {"n": norm()})],
+    "layer_norm.default": [(lambda x, n: n(last(x)), {"n": layer_norm()})],
+    "linear.default": [
+        (lambda x, a, b: b(functional.relu(a(last(x)))), {"a": nn.Linear(8, 9), "b": nn.Linear(9, 3, bias=False)}),
+        (lambda x, one: one(torch.mean(x, (2, 3))), {"one": nn.Linear(8, 12)}),
+    ],
+    "sym_size.int": [(lambda x: torch.reshape(x, (x.shape[0], x.shape[2] * x.shape[3] * 8)), {})],
+    "chunk.default": [(lambda x: joined(*torch.chunk(x, 2, 1)), {})],
+    "split.Tensor": [(lambda x: joined(*torch.split(x, 3, 1)), {})],
+    "contiguous.default": [(lambda x: last(x).contiguous() + 1, {})],
+    "detach.default": [(lambda x: aten.detach.default(x) * 2, {})],
+    "dropout.default": [(lambda x, d: d(x) * 2, {"d": nn.Dropout(0.5)}), (lambda x, d: d(x), {"d": nn.Dropout(0.5)})],
+    "feature_dropout.default": [(lambda x, d: d(x) * 2, {"d": nn.Dropout2d(0.5)})],
+    "flatten.using_ints": [(lambda x: torch.flatten(x, 2), {}), (lambda x: torch.flatten(x, 0, 1), {})],
+    "reshape.default": [(lambda x: torch.reshape(x, (x.shape[0], 2, 4, -1)), {})],
+    "squeeze.dim": [(lambda x: torch.squeeze(torch.mean(x, 2, keepdim=True), 2), {})],
+    "unflatten.int": [(lambda x: torch.unflatten(x, 1, (2, 4)), {})],
+    "hardtanh.default": [(lambda x: functional.hardtanh(x, -0.25, 0.5), {}), (lambda x: functional.hardtanh(x), {})],
+    "relu6.default": [(lambda x: aten.relu6.default(x * 9), {})],
+    "adaptive_avg_pool2d.default": [
+        (lambda x: functional.adaptive_avg_pool2d(x, 1), {}),
+        (lambda x: functional.adaptive_avg_pool2d(x, (2, 3)), {}),
+    ],
+    "max_pool2d.default": [
+        (lambda x: functional.max_pool2d(x, 3, 2, 1), {}),
+        (lambda x: functional.max_pool2d(x, 2), {}),
+    ],
+    "log_softmax.int": [(lambda x: functional.log_softmax(x, 1), {})],
+    "softmax.int": [(lambda x: functional.softmax(x, -1), {})],
+    "transpose.int": [(lambda x: torch.transpose(x, 1, -1), {})],
+    "scaled_dot_product_attention.default": [
+        (attention, {}),
+        (lambda x: attention(x, is_causal=True, scale=0.3), {}),
+        (lambda x: attention(x, torch.mean(last(x), -1, keepdim=True) > 0), {}),
+        (lambda x: attention(x, torch.mean(last(x), -1, keepdim=True)), {}),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "at"), [(name, at) for name, cases in CASES.items() for at in range(len(cases))])
+def test_each_operator_gives_what_pytorchs_gives(name: str, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, layers = CASES[name][at]
+    program = program_of(function, X, **layers)
+    assert name in {getattr(node.target, "__name__", "") for node in program.graph.nodes}
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", None)
+    agree_at(Of(function, **layers).eval(), [(tensor(*shape),) for shape in (X, *OTHERS)], program=program)
+
+
+def test_every_operator_has_a_test() -> None:
+    assert set(CASES) == set(_RULES)
+
+
+def changed_and_read(x: Any) -> Any:
+    y = x * 2
+    z = y + 1
+    functional.relu_(y)
+    return y.add_(z), z
+
+
+def changed_last(x: Any) -> Any:
+    y = torch.flatten(x * 2, 1)
+    y.mul_(3)
+    return functional.hardtanh_(y, -1, 2) + y
+
+
+@pytest.mark.parametrize("function", [changed_and_read, changed_last])
+def test_what_is_changed_in_place_is_read_as_it_has_become(
+    function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = program_of(function, X)
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", None)
+    agree_at(function, [(tensor(*shape),) for shape in (X, *OTHERS)], program=program)
+
+
+def read_by_another_name(x: Any) -> Any:
+    y = x * 2
+    view = torch.flatten(y, 1)
+    y.add_(1)
+    return view * 3
+
+
+def changed_by_another_name(x: Any) -> Any:
+    y = x * 2
+    torch.flatten(y, 1).add_(1)
+    return y
+
+
+def changed_part(x: Any) -> Any:
+    y = x * 2
+    first, _ = torch.split(y, 4, 1)
+    first.add_(1)
+    return y
+
+
+def of_two_types(x: Any) -> Any:
+    return (x * 2).add_(torch.arange(5, device="cpu")[: x.shape[3]].sum())
+
+
+LEFT: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+    "a view that is read": (read_by_another_name, {}),
+    "a view that is changed": (changed_by_another_name, {}),
+    "a part that is changed": (changed_part, {}),
+    "a type that stays": (of_two_types, {}),
+    "an operator without a rule": (lambda x: torch.cumsum(functional.logsigmoid(x), 1), {}),
+    "statistics of the batch": (lambda x, n: n(x), {"n": nn.InstanceNorm2d(8)}),
+    "padding by name": (lambda x, c: c(x), {"c": nn.Conv2d(8, 8, 3, padding="same")}),
+    "what is a view of PyTorch's alone": (lambda x: x.mT + 1, {}),
+    "branches": (lambda x: torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y - 1, (x,)), {}),
+}
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_not_known_is_left_to_pytorch(name: str) -> None:
+    function, layers = LEFT[name]
+    program = program_of(function, X, axes=(0, 2), **layers)
+    assert simpler(program) is None
+    given = [(tensor(*shape),) for shape in (X, (3, 8, 4, 5))]
+    agree_at(Of(function, **layers).eval(), given, program=program)
+
+
+def test_a_program_stays_as_it_is_and_no_input_is_changed() -> None:
+    program = program_of(changed_and_read, X)
+    before = str(program)
+    made = simpler(program)
+    assert made is not None and made.graph is not program.graph and str(program) == before
+    assert not any(node.target._schema.is_mutable for node in made.graph.nodes if hasattr(node.target, "_schema"))
+    assert simpler(program_of(lambda x: x.add_(1), X)) is None
