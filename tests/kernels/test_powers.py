@@ -72,3 +72,11 @@ def test_a_power_of_what_has_names_is_the_library_s() -> None:
     made = schedule_kernels(tvm.IRModule({"main": te.create_prim_func([x, named])}), tvm.target.Target("llvm"))["main"]
     values = np.random.default_rng(0).uniform(-4, 4, 40).astype("float32")
     np.testing.assert_allclose(called(made, [values], (40,)), np.abs(values.astype("float64")) ** 3, rtol=1e-6)
+
+
+def test_a_power_of_one_number_is_rounded_as_those_of_vectors_are() -> None:
+    x = relay.var("x", shape=(2, 3))
+    norm = relay.power(relay.sum(x * x), relay.const(0.5))
+    data = np.random.default_rng(0).standard_normal((2, 3)).astype("float32")
+    result = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], norm), "native"), "cpu").run(data)
+    np.testing.assert_allclose(result.numpy(), np.sqrt((data * data).sum()), rtol=1e-6)

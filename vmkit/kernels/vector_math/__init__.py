@@ -77,11 +77,7 @@ def is_up_to_one(call: tvm.ir.Call) -> bool:
 
 def with_vector_math(function: tirx.PrimFunc) -> tirx.PrimFunc:
     """Return a kernel whose calls of the C library's functions are arithmetic."""
-    # To round to bfloat16 TVM writes a number several times, with the names in it, of which it then finds two values.
-    casts: list[tirx.Cast] = []
-    tvm_ffi.structural_walk(function.body, (tirx.Cast, casts.append))
-    is_written_again = any(str(cast.ty.dtype) == "bfloat16" for cast in casts)
-    body = function.body if is_written_again else tvm_ffi.structural_map(function.body, (tvm.ir.Call, _apart))
+    body = tvm_ffi.structural_map(function.body, (tvm.ir.Call, _apart))
     body = with_stored_arguments(body, lambda call: _named(call)[0] in _known(call))
     return function.with_body(tvm_ffi.structural_map(body, (tvm.ir.Call, _replaced)))
 

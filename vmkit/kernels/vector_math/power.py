@@ -25,7 +25,7 @@ _EXPONENT = 0xFFF << 52
 _LOG2 = [2 / math.log(2) / (2 * k + 1) for k in range(8)]  # of the series of the inverse hyperbolic tangent
 _EXP2 = [math.log(2) ** k / math.factorial(k) for k in range(10)]
 _ROUND = 1.5 * 2.0**52 + 1023
-"""Added to a small number n, leaves it rounded to an integer in the low bits, which are the exponent of ``2**n``."""
+"""Added to a small whole number n, leaves it in the low bits, which are the exponent of ``2**n``."""
 _BEYOND = 200.0  # 2 to the power of which float32 has no number for, nor for its inverse
 _LARGE = 2.0**200  # stands for an infinite exponent, of which 1 has a power
 
@@ -85,14 +85,15 @@ def power(x: tirx.Expr, y: tirx.Expr, log: tirx.Expr) -> tirx.Expr:
     def size(exponent: tirx.Expr) -> tirx.Expr:
         limited = tirx.Select(exponent > _number(_LARGE), _number(_LARGE), exponent)
         limited = tirx.Select(exponent < _number(-_LARGE), _number(-_LARGE), limited)
-        return let(limited * log, lambda t: let(_within(t), lambda t: let(t + _number(_ROUND), lambda r: exp2(t, r))))
+        return let(limited * log, lambda t: let(_within(t), lambda t: let(tirx.nearbyint(t), lambda n: exp2(t, n))))
 
     def size_of_halves(exponent: tirx.Expr) -> tirx.Expr:
         return exp(clamped(exponent, -_LARGE_HALF, _LARGE_HALF) * log)
 
-    def exp2(t: tirx.Expr, rounded: tirx.Expr) -> tirx.Expr:
-        scale = reinterpreted(_F64, reinterpreted(_BITS, rounded) << constant(52, _BITS))
-        return let(t - (rounded - _number(_ROUND)), lambda rest: _polynomial(_EXP2, rest)) * scale
+    def exp2(t: tirx.Expr, whole: tirx.Expr) -> tirx.Expr:
+        # Of a number to which one is added and taken away again TVM knows no rounding: the rest would be 0.
+        scale = reinterpreted(_F64, reinterpreted(_BITS, whole + _number(_ROUND)) << constant(52, _BITS))
+        return let(t - whole, lambda rest: _polynomial(_EXP2, rest)) * scale
 
     def signed(x: tirx.Expr, y: tirx.Expr) -> tirx.Expr:
         half = y * constant(0.5)
