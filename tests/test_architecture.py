@@ -39,7 +39,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 RELAY_LAYERS: tuple[tuple[str, ...], ...] = (
     ("diagnostics", "ir", "pass_options"),
     ("bind", "op", "params", "pattern_functor", "recurrent_loop", "signature", "type_functor"),
-    ("analysis", "build_module", "expr_functor", "image", "json", "nn", "random", "vision"),
+    ("analysis", "build_module", "expr_functor", "formulas", "image", "json", "nn", "random", "vision"),
     ("scope_builder", "text"),
     ("library", "loops", "transform"),
     ("data_dep_optimization", "dataflow_pattern", "lower", "prelude", "qnn", "quantize"),
