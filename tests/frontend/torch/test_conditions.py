@@ -115,4 +115,6 @@ def test_conditions_of_other_things_are_told_and_left(condition: str, caplog: py
     module = builder.get()
     with caplog.at_level(logging.WARNING, "vmkit.frontend.torch.conditions"):
         assert with_conditions(module, [condition], RuntimeChecks()).same_as(module)
-    assert f"PyTorch's condition {condition[:200]} is not checked" in caplog.text
+        assert with_conditions(module, [condition] * 3, RuntimeChecks()).same_as(module)
+    assert f"PyTorch's condition {condition[:200]} is not checked: " in caplog.text
+    assert "is not checked, nor 2 more: " in caplog.text and len(caplog.records) == 2

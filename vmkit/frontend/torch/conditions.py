@@ -44,14 +44,19 @@ def with_conditions(mod: tvm.IRModule, conditions: Sequence[str], checks: Runtim
     builder = relax.BlockBuilder()
     begin_block(builder)
     numbers = _Numbers(function.params, builder)
+    unknown: list[str] = []
     for condition in conditions:
         try:
             holds = _Reader(sizes, numbers).condition(_parsed(condition))
         except (_Unknown, RecursionError):
-            _logger.warning("PyTorch's condition %.200s is not checked: it is no formula of inputs' sizes", condition)
+            unknown.append(condition)
             continue
         message = f"the sizes are not those that the program was exported for: {_text(condition)} does not hold"
         checks.emit(builder, dims.select(holds, 1, 0), 1, message)
+    if unknown:
+        others = f", nor {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        text = "PyTorch's condition %.200s is not checked%s: it is no formula of inputs' sizes"
+        _logger.warning(text, unknown[0], others)
     block = end_block(builder)
     if not len(block.bindings):
         return mod
