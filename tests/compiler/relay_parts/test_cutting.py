@@ -100,3 +100,14 @@ def test_a_transformer_of_relax_is_one_part_with_fused_attention() -> None:
     names = agrees(program(network, (b, n, HEADS * INNER), (b, 1, n, n)), numbers(B, N, HEADS * INNER), mask)
     assert "attention" in names
     assert not any("softmax" in name or "matmul" in name for name in names)
+
+
+def test_what_is_made_of_constants_and_a_size_belongs_to_one_part() -> None:
+    def network(emit: Emit, x: relax.Expr) -> list[relax.Expr]:
+        first = emit(OP.nn.relu(convolved(emit, x, 4, 16)))
+        many = emit(OP.broadcast_to(relax.const(numbers(1, 16, 1, 1)), (x.ty.shape[0], 16, 1, 1)))
+        whole = emit(OP.astype(emit(OP.mean(first, [0])), "int32"))  # no part, and of no unknown size
+        rows = emit(OP.matmul(emit(OP.astype(whole, "float32")), relax.const(numbers(12, 7))))
+        return [first, emit(OP.add(emit(OP.nn.relu(many)), rows))]
+
+    agrees(program(network, (tirx.Var("n", "int64"), 4, 12, 12)), numbers(2, 4, 12, 12))

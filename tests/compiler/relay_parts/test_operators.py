@@ -109,7 +109,7 @@ CASES: dict[str, list[Make]] = {
         plain(lambda x: OP.strided_slice(x, [2], [3], [-2])),
         plain(lambda x: OP.strided_slice(x, [2], [9], [1], [-2])),
     ],
-    "relax.split": [lambda emit, x: parts(emit, x, 2), lambda emit, x: parts(emit, x, [3])],
+    "relax.split": [partial(parts, sections=sections) for sections in (2, [3])],
     "relax.broadcast_to": [
         lambda emit, x: OP.broadcast_to(emit(OP.mean(x, [1], keepdims=True)), (x.ty.shape[0], 5, 12, 12)),
     ],

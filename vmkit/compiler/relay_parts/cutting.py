@@ -90,7 +90,7 @@ class _Cutter:
         operands = Operands(fixed=self._fixed)
         for at, binding in enumerate(bindings, begin):
             value = as_relay(binding, operands)
-            if value is not None and isinstance(binding.value, ir.Call) and operands.is_fixed(binding.value):
+            if value is not None and isinstance(binding.value, ir.Call) and operands.is_fixed(binding):
                 self._fixed[binding.var] = value  # and stays a constant for what reads it in Relax
             elif value is not None:
                 operands.values[binding.var] = value

@@ -61,8 +61,7 @@ def _of_truths(name: str, call: ir.Call, args: list[Any], operands: Operands) ->
 
 def _cast(call: ir.Call, args: list[Any], operands: Operands) -> Expr | None:
     source, target = str(call.args[0].ty.dtype), str(call.attrs.dtype)
-    is_exact = target.startswith("int") or (target == "float32" and source != "float32")
-    return build("cast", *args, dtype=target) if is_exact and source != "float32" else None
+    return build("cast", *args, dtype=target) if source != "float32" and target != "bool" else None
 
 
 _NUMERIC = (

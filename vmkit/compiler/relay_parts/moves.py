@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from tvm import ir, tirx
 
 from ...relay.ir import Expr, Tuple
 from ...relay.op.registry import build, entry
-from .operands import Convert, Operands, shape_of
+from .operands import Convert, Operands, ints, shape_of
 
 __all__ = ["MOVES"]
-
-
-def ints(values: Iterable[Any]) -> list[int]:
-    """Return attributes as integers of Python's."""
-    return [int(v) for v in values]
 
 
 def _concatenated(call: ir.Call, args: list[Any], operands: Operands) -> Expr | None:
@@ -65,12 +59,16 @@ def _sliced(call: ir.Call, args: list[Any], operands: Operands) -> Expr | None:
 
 def _split(call: ir.Call, args: list[Any], operands: Operands) -> Expr | None:
     parts, axis = call.attrs.indices_or_sections, int(call.attrs.axis)
-    if not isinstance(parts, tirx.IntImm | int):
-        return entry("split").call(*args, indices_or_sections=ints(parts), axis=axis)
-    extent, count = shape_of(call.args[0])[axis], int(parts)
-    if not isinstance(extent, tirx.IntImm) or int(extent) % count:
-        return None  # the last part is smaller in Relax
-    return entry("split").call(*args, indices_or_sections=count, axis=axis)
+    extent = shape_of(call.args[0])[axis]
+    if not isinstance(extent, tirx.IntImm):
+        return None
+    if isinstance(parts, tirx.IntImm | int):
+        asked: Any = int(parts)
+        is_same = int(extent) % asked == 0  # the last part is smaller in Relax
+    else:
+        asked = ints(parts)
+        is_same = asked == sorted(asked) and all(0 <= cut <= int(extent) for cut in asked)  # or refused, by Relax
+    return entry("split").call(*args, indices_or_sections=asked, axis=axis) if is_same else None
 
 
 def _broadcast(call: ir.Call, args: list[Any], operands: Operands) -> Expr:
@@ -78,11 +76,8 @@ def _broadcast(call: ir.Call, args: list[Any], operands: Operands) -> Expr:
     return build("broadcast_to", data, shape)
 
 
-def _repeated(name: str) -> Callable[[ir.Call, list[Any], Operands], Expr]:
-    def convert(call: ir.Call, args: list[Any], operands: Operands) -> Expr:
-        return build(name, *args, ints(call.attrs.repeats))
-
-    return convert
+def _tiled(call: ir.Call, args: list[Any], operands: Operands) -> Expr:
+    return build("tile", *args, ints(call.attrs.repeats))
 
 
 def _padded(call: ir.Call, args: list[Any], operands: Operands) -> Expr | None:
@@ -106,5 +101,5 @@ MOVES: dict[str, Convert] = {
     "relax.squeeze": _squeezed,
     "relax.stack": _stacked,
     "relax.strided_slice": _sliced,
-    "relax.tile": _repeated("tile"),
+    "relax.tile": _tiled,
 }

@@ -9,8 +9,7 @@ from tvm import ir
 
 from ...relay.ir import Constant, Expr, const
 from ...relay.op.registry import build
-from .moves import ints
-from .operands import Convert, Operands, shape_of
+from .operands import Convert, Operands, ints, shape_of
 
 __all__ = ["NORMALIZATIONS", "REDUCTIONS"]
 

@@ -12,7 +12,7 @@ from ..._dataclasses import dataclass
 from ...relay import ir as relay
 from ...relay.ir import Dim, Expr, dims
 
-__all__ = ["Convert", "NotOfRelayError", "Operands", "is_known", "shape_of"]
+__all__ = ["Convert", "NotOfRelayError", "Operands", "ints", "is_known", "leaves", "shape_of", "tensors_of"]
 
 _KNOWN = frozenset({"float32", "int32", "int64", "bool"})
 
@@ -35,7 +35,7 @@ class Operands:
     params : dict
         The parameters of the function that it becomes, by the variables that stand outside of it.
     fixed : dict
-        What variables are in Relay that are made of constants alone, in whatever part.
+        What variables are in Relay that are made of constants alone, and no size, in whatever part.
     symbols : set
         The names that sizes of parameters have.
     names : dict
@@ -48,12 +48,12 @@ class Operands:
     symbols: set[tirx.Var] = field(default_factory=set)
     names: dict[Any, tirx.Var] = field(default_factory=dict)
 
-    def is_fixed(self, call: ir.Call) -> bool:
-        """Say whether all tensors that a call takes are constants, or made of such."""
-        return all(
-            isinstance(each, ir.GenericConst) or each in self.fixed
-            for each in _leaves(call.args)
-            if isinstance(each.ty, relax.TensorType)
+    def is_fixed(self, binding: relax.Binding) -> bool:
+        """Say whether a call takes constants, or what is made of such, and gives tensors of a known size."""
+        given = [each for each in leaves(binding.value.args) if isinstance(each.ty, relax.TensorType)]
+        sizes = [size for ty in tensors_of(binding.var.ty) for size in ty.shape]
+        return all(isinstance(each, ir.GenericConst) or each in self.fixed for each in given) and all(
+            isinstance(size, tirx.IntImm) for size in sizes
         )
 
     def of(self, args: Iterable[relax.Expr]) -> list[Any]:
@@ -126,17 +126,30 @@ class Operands:
             return name
 
 
-def _leaves(args: Iterable[relax.Expr]) -> list[relax.Expr]:
+def ints(values: Iterable[Any]) -> list[int]:
+    """Return attributes as integers of Python's."""
+    return [int(v) for v in values]
+
+
+def leaves(args: Iterable[relax.Expr]) -> list[relax.Expr]:
     """Return what a call takes, the fields of tuples one by one."""
-    return [each for arg in args for each in (_leaves(arg.fields) if isinstance(arg, relax.Tuple) else [arg])]
+    return [each for arg in args for each in (leaves(arg.fields) if isinstance(arg, relax.Tuple) else [arg])]
+
+
+def tensors_of(ty: ir.Type) -> list[ir.Type]:
+    """Return the type of a tensor, or those of a tuple of tensors, one by one."""
+    return [each for one in ty.fields for each in tensors_of(one)] if isinstance(ty, relax.TupleType) else [ty]
 
 
 def is_known(ty: ir.Type) -> bool:
     """Say whether a type is one of tensors that Relay has too, with a known shape; or a tuple of such."""
-    if isinstance(ty, relax.TupleType):
-        return all(map(is_known, ty.fields))
-    is_shaped = isinstance(ty, relax.TensorType) and isinstance(ty.shape, relax.ShapeExpr)
-    return is_shaped and str(ty.dtype) in _KNOWN and ty.vdevice is None
+    return all(
+        isinstance(each, relax.TensorType)
+        and isinstance(each.shape, relax.ShapeExpr)
+        and str(each.dtype) in _KNOWN
+        and each.vdevice is None
+        for each in tensors_of(ty)
+    )
 
 
 def shape_of(value: relax.Expr) -> list[ir.Expr]:

@@ -8,7 +8,7 @@ from ...relay.ir import Expr, TupleGetItem
 from .elementwise import LOGICAL, NUMERIC
 from .moves import MOVES
 from .normalization import NORMALIZATIONS, REDUCTIONS
-from .operands import Convert, NotOfRelayError, Operands, is_known
+from .operands import Convert, NotOfRelayError, Operands, is_known, leaves, tensors_of
 from .products import PRODUCTS
 from .windows import WINDOWS
 
@@ -46,12 +46,5 @@ def as_relay(binding: relax.Binding, operands: Operands) -> Expr | None:
 
 def _is_of_floats(binding: relax.VarBinding) -> bool:
     """Say whether all tensors that a call takes and gives are of float32."""
-    types = [binding.var.ty]
-    types += [arg.ty for arg in binding.value.args]
-    while types:
-        ty = types.pop()
-        if isinstance(ty, relax.TupleType):
-            types.extend(ty.fields)
-        elif isinstance(ty, relax.TensorType) and str(ty.dtype) != "float32":
-            return False
-    return True
+    types = [*tensors_of(binding.var.ty), *(each.ty for each in leaves(binding.value.args))]
+    return all(str(ty.dtype) == "float32" for ty in types if isinstance(ty, relax.TensorType))

@@ -9,8 +9,7 @@ from tvm import ir
 
 from ...relay.ir import Constant, Expr
 from ...relay.op.registry import build
-from .moves import ints
-from .operands import Convert, Operands
+from .operands import Convert, Operands, ints
 
 __all__ = ["WINDOWS"]
 
