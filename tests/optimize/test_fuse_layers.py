@@ -116,6 +116,15 @@ def test_what_is_no_attention_is_left(name: str) -> None:
     assert "nn.contrib_attention" not in operators(fused(OTHERS[name]()))
 
 
+def test_a_factor_that_gives_an_axis_stays() -> None:
+    q, k, v = relay.var("q", shape=(m, INNER)), *(relay.var(name, shape=(1, n, INNER)) for name in "kv")
+    query = relay.multiply(q, relay.const(np.full((1, 1, 1), 0.5, "float32")))
+    weights = nn.softmax(nn.batch_matmul(query, k, transpose_b=True))
+    function = relay.Function([q, k, v], nn.batch_matmul(weights, v, transpose_b=False))
+    assert "nn.contrib_attention" in operators(fused(function))
+    compare(function)
+
+
 def test_keys_that_a_transposition_made_are_taken_before_it() -> None:
     moves = [list(c.attrs.axes) for c in calls(fused(attention())) if c.op.name == "transpose"]
     assert moves == [[0, 2, 1, 3]] * 2

@@ -112,7 +112,8 @@ def _without_factor(value: Expr) -> tuple[Expr, float]:
         ), factor
     if is_call(value, "multiply"):
         for number, rest in (reversed(value.args), value.args):
-            if (known := number_of(number)) is not None:
+            # A number of more axes than what it is multiplied with would give that more, too.
+            if (known := number_of(number)) is not None and _rank(rest) == _rank(value):
                 return rest, known
     return value, 1.0
 
@@ -162,6 +163,10 @@ def _rank_four(mask: Expr, scores: list[Dim]) -> Expr | None:
     if len(scores) == 3:
         full.insert(1, 1)
     return mask if len(full) == len(have) else build("reshape", mask, newshape=full, allowzero=True)
+
+
+def _rank(value: Expr) -> int:
+    return len(type_of(value).shape)
 
 
 def _untransposed(matrices: Expr) -> Expr:
