@@ -8,6 +8,7 @@ from collections.abc import Callable
 from tvm import tirx
 
 from ..builder import constant, let, reinterpreted
+from .polynomial import polynomial
 
 __all__ = ["LARGEST_ANGLE", "cos", "sin", "tanh"]
 
@@ -59,7 +60,7 @@ def _wave(x: tirx.Expr, ahead: int) -> tirx.Expr:
 
     def value(q: tirx.Expr, r: tirx.Expr, low: tirx.Expr, square: tirx.Expr) -> tirx.Expr:
         is_odd = (q & constant(1, "int64")) != constant(0, "int64")
-        return tirx.Select(is_odd, _cos(r, low, square), r + (r * square * _series(_SIN, square) + low))
+        return tirx.Select(is_odd, _cos(r, low, square), r + (r * square * polynomial(_SIN, square) + low))
 
     def signed(q: tirx.Expr, found: tirx.Expr) -> tirx.Expr:
         sign = (q & constant(2, "int64")) << constant(62, "int64")
@@ -91,16 +92,9 @@ def _cos(r: tirx.Expr, low: tirx.Expr, square: tirx.Expr) -> tirx.Expr:
     half = square * _number(0.5)
 
     def exact(half: tirx.Expr, near: tirx.Expr) -> tirx.Expr:
-        return near + ((_number(1) - near - half) + (square * square * _series(_COS, square) - r * low))
+        return near + ((_number(1) - near - half) + (square * square * polynomial(_COS, square) - r * low))
 
     return let(half, lambda h: let(_number(1) - h, lambda near: exact(h, near)))
-
-
-def _series(terms: list[float], square: tirx.Expr) -> tirx.Expr:
-    total = _number(terms[-1])
-    for term in reversed(terms[:-1]):
-        total = total * square + _number(term)
-    return total
 
 
 def tanh(argument: tirx.Expr) -> tirx.Expr:
@@ -126,9 +120,6 @@ def tanh(argument: tirx.Expr) -> tirx.Expr:
         return let(power, lambda scale: let(let(rest, above_one), lambda q: scale * q + (scale - _number(1))))
 
     def above_one(r: tirx.Expr) -> tirx.Expr:
-        total = _number(_TERMS[-1])
-        for term in reversed(_TERMS[:-1]):
-            total = total * r + _number(term)
-        return r + r * r * total
+        return r + r * r * polynomial(_TERMS, r)
 
     return let(argument, result)

@@ -1,4 +1,4 @@
-"""Polynomials as arithmetic of float32."""
+"""Polynomials as arithmetic of float32, or of float64."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ __all__ = ["odd_polynomial", "or_small", "polynomial", "with_sign_of"]
 
 
 def polynomial(coefficients: Sequence[float], x: tirx.Expr) -> tirx.Expr:
-    """Return a polynomial, the coefficient of the constant first."""
-    total = constant(coefficients[-1])
+    """Return a polynomial in the type of its argument, the coefficient of the constant first."""
+    dtype = str(x.ty.dtype)
+    total = constant(coefficients[-1], dtype)
     for c in reversed(coefficients[:-1]):
-        total = total * x + constant(c)
+        total = total * x + constant(c, dtype)
     return total
 
 

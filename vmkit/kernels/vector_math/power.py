@@ -12,6 +12,7 @@ from tvm import tirx
 
 from ..builder import clamped, constant, let, reinterpreted
 from .exponential import exp
+from .polynomial import polynomial
 from .rounding import ROUNDINGS, is_half
 
 __all__ = ["LOGARITHM", "POWER", "as_functions", "logarithm", "power", "power_of_calls"]
@@ -68,7 +69,7 @@ def logarithm(argument: tirx.Expr) -> tirx.Expr:
         return exponent + inverse_tangent
 
     def series(s: tirx.Expr) -> tirx.Expr:
-        return s * let(s * s, lambda square: _polynomial(_LOG2, square))
+        return s * let(s * s, lambda square: polynomial(_LOG2, square))
 
     return let(tirx.abs(argument.astype(_F64)), result)
 
@@ -93,7 +94,7 @@ def power(x: tirx.Expr, y: tirx.Expr, log: tirx.Expr) -> tirx.Expr:
     def exp2(t: tirx.Expr, whole: tirx.Expr) -> tirx.Expr:
         # Of a number to which one is added and taken away again TVM knows no rounding: the rest would be 0.
         scale = reinterpreted(_F64, reinterpreted(_BITS, whole + _number(_ROUND)) << constant(52, _BITS))
-        return let(t - whole, lambda rest: _polynomial(_EXP2, rest)) * scale
+        return let(t - whole, lambda rest: polynomial(_EXP2, rest)) * scale
 
     def signed(x: tirx.Expr, y: tirx.Expr) -> tirx.Expr:
         half = y * constant(0.5)
@@ -111,13 +112,6 @@ def power(x: tirx.Expr, y: tirx.Expr, log: tirx.Expr) -> tirx.Expr:
 def _within(t: tirx.Expr) -> tirx.Expr:
     above = tirx.Select(t < _number(-_BEYOND), _number(-_BEYOND), t)
     return tirx.Select(t > _number(_BEYOND), _number(_BEYOND), above)
-
-
-def _polynomial(coefficients: list[float], x: tirx.Expr) -> tirx.Expr:
-    total = _number(coefficients[-1])
-    for c in reversed(coefficients[:-1]):
-        total = total * x + _number(c)
-    return total
 
 
 def _number(value: float) -> tirx.Expr:
