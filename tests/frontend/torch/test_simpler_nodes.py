@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
-from tests.frontend.torch.programs import AUTO, Of, agree_at, tensor, torch
+from tests.frontend.torch.programs import AUTO, Of, agree_at, machine_of, tensor, torch
 from vmkit.frontend.torch.decompositions import decompositions
 from vmkit.frontend.torch.operators import CONVERTERS
 from vmkit.frontend.torch.simpler_nodes import _RULES, with_simpler_nodes
@@ -166,6 +167,7 @@ LEFT: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "a view that is changed": (changed_by_another_name, {}),
     "a part that is changed": (changed_part, {}),
     "a type that stays": (of_two_types, {}),
+    "a size that is multiplied with": (lambda x: (x * 2).mul_(x.shape[2]), {}),
     "an operator without a rule": (lambda x: torch.cumsum(functional.logsigmoid(x), 1), {}),
     "statistics of the batch": (lambda x, n: n(x), {"n": nn.InstanceNorm2d(8)}),
     "padding by name": (lambda x, c: c(x), {"c": nn.Conv2d(8, 8, 3, padding="same")}),
@@ -181,6 +183,20 @@ def test_what_is_not_known_is_left_to_pytorch(name: str) -> None:
     assert simpler(program) is None
     given = [(tensor(*shape),) for shape in (X, (3, 8, 4, 5))]
     agree_at(Of(function, **layers).eval(), given, program=program)
+
+
+def test_results_keep_their_order_and_numbers_their_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(x: Any, c: Any) -> Any:
+        return x.shape[2] * 2, c(x), torch.dropout(x, 0.5, False), x.shape[2]
+
+    program = program_of(function, X, c=nn.Conv2d(8, 6, 1))
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", None)
+    machine = machine_of(program)
+    for shape in (X, *OTHERS):
+        double, made, same, size = machine.run(tensor(*shape).numpy())
+        assert (int(double.numpy()), int(size.numpy())) == (2 * shape[2], shape[2])
+        np.testing.assert_array_equal(same.numpy(), tensor(*shape).numpy())
+        assert made.numpy().shape == (shape[0], 6, *shape[2:])
 
 
 def test_a_program_stays_as_it_is_and_no_input_is_changed() -> None:

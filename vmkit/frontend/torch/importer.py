@@ -130,15 +130,7 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
             of_fractions = {each.target.__name__ for each in _nodes(decomposed) if _is_of_fractions(each)}
             return dict.fromkeys(of_fractions, partial(_size_of_fractions, self)) | known
 
-    try:
-        flat, rules = with_flat_ends(program), decompositions(CONVERTERS)
-        decomposed = with_simpler_nodes(flat, rules, CONVERTERS) or flat.run_decompositions(rules)
-    except Exception as error:
-        # PyTorch 2.13 fails for sizes such as 8 * n in a program that was loaded from a file.
-        raise ModelError(
-            f"{WAY}: PyTorch cannot decompose its operators ({type(error).__name__}: {error}); if it was loaded from "
-            "a file, hand in what torch.export.export returned, or save what run_decompositions() of that returns"
-        ) from error
+    decomposed = _decomposed(program)
     without_tokens(decomposed)
     first = with_tensor_ends(decomposed)
     complex_ends = with_real_ends(decomposed)
@@ -154,12 +146,29 @@ def from_exported_program(program: torch.export.ExportedProgram) -> tvm.IRModule
     # Decomposing a program that was loaded from a file drops them.
     conditions = getattr(program, "_guards_code", ())
     module = importer.checks.noted_in(with_conditions(with_plain_inputs(imported), conditions, importer.checks))
+    return _with_initial_state(module, list(map(importer._convert_pytorch_tensor_to_tvm, first)))
+
+
+def _decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return a program that is written by the operators that have converters; ModelError where PyTorch fails at it."""
+    try:
+        flat, rules = with_flat_ends(program), decompositions(CONVERTERS)
+        return with_simpler_nodes(flat, rules, CONVERTERS) or flat.run_decompositions(rules)
+    except Exception as error:
+        # PyTorch 2.13 fails for sizes such as 8 * n in a program that was loaded from a file.
+        raise ModelError(
+            f"{WAY}: PyTorch cannot decompose its operators ({type(error).__name__}: {error}); if it was loaded from "
+            "a file, hand in what torch.export.export returned, or save what run_decompositions() of that returns"
+        ) from error
+
+
+def _with_initial_state(module: tvm.IRModule, first: Sequence[tvm.runtime.Tensor]) -> tvm.IRModule:
+    """Return a module with a function that gives the first values of buffers, if there are any."""
     if not first:
         return module
     builder = relax.BlockBuilder(module)
     with builder.function("initial_state"):
-        values = [relax.const(importer._convert_pytorch_tensor_to_tvm(each)) for each in first]
-        builder.emit_func_output(relax.Tuple(values), [])
+        builder.emit_func_output(relax.Tuple([relax.const(each) for each in first]), [])
     return builder.finalize()
 
 

@@ -18,16 +18,24 @@ __all__ = ["quantization_rules", "register_quantization"]
 
 
 def register_quantization() -> Any:  # noqa: ANN401 - PyTorch's table of operators
-    """Return the operators, which PyTorch does not know until their module is imported: programs in files have them."""
-    import torch
-    import torch.ao.quantization.fx._decomposed
+    """Return the operators, which PyTorch does not know until their module is imported: programs in files have them.
 
+    None where it has no such module.
+    """
+    import torch
+
+    try:
+        import torch.ao.quantization.fx._decomposed
+    except ModuleNotFoundError:
+        return None  # a release of PyTorch without them, of which no program has any
     return torch.ops.quantized_decomposed
 
 
 def quantization_rules() -> dict[Any, Callable[..., Any]]:
     """Return the rules by operator."""
     known = register_quantization()
+    if known is None:
+        return {}
     return {
         known.choose_qparams.tensor: partial(_chosen, is_symmetric=False),
         known.choose_qparams_symmetric.tensor: partial(_chosen, is_symmetric=True),

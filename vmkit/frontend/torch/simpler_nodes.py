@@ -68,16 +68,16 @@ def with_simpler_nodes(
 
 def _renamed(signature: ExportGraphSignature, names: Mapping[str, str]) -> ExportGraphSignature:
     """Return a signature of results of other names."""
-    from torch.export.graph_signature import OutputKind, TensorArgument
+    from torch.export.graph_signature import OutputKind
 
     if any(spec.kind is not OutputKind.USER_OUTPUT for spec in signature.output_specs):
         raise _UnknownError
-    specs = []
-    for spec in signature.output_specs:
-        is_tensor = isinstance(spec.arg, TensorArgument)
-        specs.append(replace(spec, arg=replace(spec.arg, name=names[spec.arg.name])) if is_tensor else spec)
     made = copy(signature)
-    made.input_specs, made.output_specs = list(signature.input_specs), specs
+    made.input_specs = list(signature.input_specs)
+    made.output_specs = [
+        replace(spec, arg=replace(spec.arg, name=names.get(spec.arg.name, spec.arg.name)))
+        for spec in signature.output_specs
+    ]
     return made
 
 
@@ -181,7 +181,9 @@ class _Writer:
         others = self.sharing[changed] - {changed}
         if changed.op == "placeholder" or any(self._is_read_later(each, node) for each in others):
             raise _UnknownError
-        if len({dtype_of(each) for each in (node, *node.all_input_nodes)}) > 1:
+        # A number that is a size has no type, and one of another type would change that of the result.
+        types = {getattr(each.meta.get("val"), "dtype", None) for each in (node, *node.all_input_nodes)}
+        if None in types or len(types) > 1:
             raise _UnknownError
         self.share(node, changed)
         made = self._functional(node, getattr(plain, target._overloadname))
