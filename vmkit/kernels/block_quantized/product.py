@@ -18,6 +18,7 @@ from ..builder import (
     as_expr,
     broadcast,
     either,
+    fetch_ahead,
     in_parallel,
     in_register,
     integer,
@@ -36,6 +37,7 @@ from .shape import BlockQuantizedShape
 
 __all__ = ["block_quantized_product"]
 
+_AHEAD = 8192  # bytes of the weight between what is multiplied and what is fetched: half as many, and 8 rows wait
 _FEW = 4  # rows that one core makes ready sooner than it asks others to
 
 
@@ -186,6 +188,7 @@ class _Writer:
             inputs = in_register(numbers + b * s.block)
             begins = [inputs + r * self.pitch for r in range(rows)]
             at_words = in_register(words + b * (a.loads(s) * s.lanes * a.group))
+            self._fetch_ahead(at_words)
             sums = a.sums(s, Block(ready.numbers, buffers["weight"], begins, at_words, start))
             for r in range(rows):
                 value = sums[r] * scale
@@ -193,6 +196,13 @@ class _Writer:
                     value = value * broadcast(ready.factors[per_block + (r * s.blocks) + b], s.lanes)
                 add_to(totals[r], value)
         self._store(totals, panel, first + begin)
+
+    def _fetch_ahead(self, words: Size) -> None:
+        """Have as many words fetched as a block has, so far ahead of a block's that memory is never waited for."""
+        s, a = self.shape, self.arithmetic
+        line = CACHES.line * 8 // a.word
+        for first in range(0, a.loads(s) * s.lanes * a.group, line):
+            fetch_ahead(self.buffers["weight"][words + (_AHEAD * 8 // a.word + first)], cache=1)
 
     def _store(self, totals: list[tirx.Buffer], panel: tirx.Var, first: Size) -> None:
         s, out = self.shape, self.buffers["out"]
