@@ -29,7 +29,7 @@ __all__ = ["RULE", "Decisions"]
 
 _LEAST = 4  # elements of an axis of the input below which its lines are used up anyway
 _SIDES = {8: 16, 16: 8}  # of a square in registers of 128 bits, by the bits of an element
-_MOST = 8  # the side of a larger element's
+_MOST = 16  # the side of a larger element's: where vectors are that long there are twice as many of them
 
 
 @dataclass(frozen=True)
