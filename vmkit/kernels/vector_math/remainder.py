@@ -36,10 +36,8 @@ def fmod(dividend: tirx.Expr, divisor: tirx.Expr) -> tirx.Expr:
 
     def reduced(rest: tirx.Expr, b: tirx.Expr, inverse: tirx.Expr, steps: int) -> tirx.Expr:
         if not steps:
-            # The nearest quotient's rest is at most half of the divisor, on either side; -0.0 is none. A choice by what
-            # so many steps have left would take TVM ten seconds to simplify: what is added is a product instead.
-            is_below = constant(0.5, _F64) - tirx.copysign(constant(0.5, _F64), rest)
-            return (rest + b * is_below).astype("float32")
+            # The nearest quotient's rest is at most half of the divisor, on either side.
+            return tirx.Select(rest < constant(0.0, _F64), rest + b, rest).astype("float32")
         scale = 2.0 ** (_DIGITS * (steps - 1))
         quotient = tirx.nearbyint(rest * (inverse * constant(1 / scale, _F64)))
         return let(rest - quotient * (b * constant(scale, _F64)), lambda r: reduced(r, b, inverse, steps - 1))
