@@ -1,4 +1,4 @@
-"""What all tests share: how Python collects its garbage, and where what they compile is kept."""
+"""What all tests share: how Python collects its garbage, where what they compile is kept, which cases run nightly."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import gc
 from collections.abc import Generator
 
 import pytest
+
+from tests.sweeps import is_in_ci
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -26,3 +28,12 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.collect()
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave to the nightly run what a sweep has beyond its part in CI, before ``-m`` selects."""
+    for item in items:
+        sweep = item.get_closest_marker("sweep")
+        if sweep is not None and not is_in_ci(item, **sweep.kwargs):
+            item.add_marker(pytest.mark.nightly)

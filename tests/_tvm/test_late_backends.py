@@ -18,6 +18,7 @@ assert not are_in()
 """
 
 
+@pytest.mark.sweep(each=4)
 @pytest.mark.parametrize(
     "question",
     [
@@ -58,6 +59,7 @@ print(json.dumps([are_in(), left, len(watching), missing, watches, are_loaded]))
     assert told_by(code) == [True, [], 0, [], False, [True] * 5]
 
 
+@pytest.mark.sweep(each=3)
 @pytest.mark.parametrize(
     "question",
     [

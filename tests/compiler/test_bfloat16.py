@@ -31,6 +31,7 @@ def compiled(result: Callable[[relay.Expr], relay.Expr], target: str) -> np.ndar
     return made.astype("float32")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", ["native", "llvm"])
 @pytest.mark.parametrize("name", sorted(CURVES))
 def test_curves_between_casts(name: str, target: str) -> None:

@@ -82,6 +82,7 @@ def test_packed_rows_and_what_they_are_made_of_are_not_there_together(tmp_path: 
     assert most_in_use(tmp_path, nodes, weights, ["n", channels, "h", "w"]) < 1.9
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(("count", "size", "most"), [(16, 2048, 1.7), (1, 6144, 2.3)])
 def test_matrices_are_turned_round_and_packed_in_parts(

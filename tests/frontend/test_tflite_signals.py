@@ -31,6 +31,7 @@ def run(path: Path, *inputs: np.ndarray) -> np.ndarray:
     return np.asarray(vmkit.VirtualMachine(vmkit.load(path.with_suffix(".vmx")), "cpu").run(*inputs).numpy())
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("shape", "lengths"),
     [

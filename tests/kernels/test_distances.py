@@ -50,6 +50,7 @@ def check(run: Any, form: tuple[bool, bool], sizes: tuple[int, int, int], term: 
     np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5 if dtype == "float32" else 1e-12, err_msg=str(sizes))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("term", TERMS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -59,6 +60,7 @@ def test_distances_are_exact(form: tuple[bool, bool], term: str, dtype: str) -> 
         check(built(kernel(form, sizes, made, dtype)), form, sizes, expected, dtype)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("term", TERMS)
 def test_distances_of_any_size_are_exact(form: tuple[bool, bool], term: str) -> None:

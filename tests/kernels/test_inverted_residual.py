@@ -26,6 +26,7 @@ def convolved(data: np.ndarray, window: np.ndarray, d: DepthwiseShape) -> np.nda
 
 # Padding on sides of its own; windows that have nothing in common, and are apart; one column; one position; a line
 # that is no whole number of tiles.
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("size", "strides", "padding", "image"),
     [

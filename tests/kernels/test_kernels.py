@@ -12,6 +12,7 @@ HEADS, INNER, WIDTH = 2, 8, 16
 MASKS = ((False,) * 4, (True, False, False, True), (True, True, True, True), (False, False, True, False))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize(("is_one_row", "lanes"), [(False, 4), (False, 8), (True, 8)])
 def test_attention_is_softmax_of_scores_times_values(

@@ -21,6 +21,7 @@ from vmkit.kernels.packed_gemm_plan import (
 )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("rows", [1, 3, 4, 9, 32])
 @pytest.mark.parametrize(("outer", "block"), [(24, 8), (40, 16), (28, 16), (44, 16), (4, 8), (52, 24)])
@@ -64,6 +65,7 @@ def test_the_last_vector_is_shorter_where_that_takes_less_time(
     np.testing.assert_allclose(result.numpy(), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("rows", [1, 9, 2000])
 @pytest.mark.parametrize("joined", [(6, 2), (4, 7, 9)])
@@ -158,6 +160,7 @@ def test_groups_of_tiles_that_cores_share_are_equal(rows: int, inner: int, tiles
     assert (-(-rows // plan.rows), plan.parts) == (tiles, parts)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("rows", [0, 1, 4, 68, 69, 96])
 @pytest.mark.parametrize("parts", [5, 17, None])
 def test_rows_of_any_number_go_in_equal_groups_of_tiles(parts: int | None, rows: int) -> None:

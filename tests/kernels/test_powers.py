@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import tvm
@@ -80,3 +82,18 @@ def test_a_power_of_one_number_is_rounded_as_those_of_vectors_are() -> None:
     data = np.random.default_rng(0).standard_normal((2, 3)).astype("float32")
     result = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], norm), "native"), "cpu").run(data)
     np.testing.assert_allclose(result.numpy(), np.sqrt((data * data).sum()), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["power", "mod"])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_they_compile_in_about_the_time_of_a_hyperbolic_sine(name: str, dtype: str) -> None:
+    """TVM writes out what a name stands for: of choices by choices, that grew out of bounds."""
+
+    def seconds(operator: str, dtype: str, count: int) -> float:
+        given = [relay.var(each, shape=(relay.Any(),), dtype=dtype) for each in "ab"[:count]]
+        start = time.process_time()
+        vmkit.compile(relay.Function(given, build(operator, *given)), "native")
+        return time.process_time() - start
+
+    seconds("abs", dtype, 1)  # what is imported with the first
+    assert seconds(name, dtype, 2) < 5 * seconds("sinh", "float32", 1)

@@ -76,6 +76,7 @@ def test_sizes_that_tiles_do_not_divide_are_whole(form: tuple[bool, bool]) -> No
         check(built(kernel(form, sizes, is_fused)), form, sizes, is_fused)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("unknown", ["m", "n", "k", "bmnk"])
 def test_sizes_known_at_run_time_only_are_any(form: tuple[bool, bool], unknown: str) -> None:

@@ -95,6 +95,7 @@ def test_what_cannot_be_transformed(shape: tuple[int, int, int, int], tile: tupl
     assert not WinogradWeight(shape, tile, block).is_possible
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize(
     ("kernel", "tile", "size", "padding", "plan"),

@@ -86,6 +86,7 @@ def results(function: relay.Function, target: str, *data: np.ndarray) -> list[np
     return [each.numpy() for each in (made if isinstance(made, (list, tuple, vmkit.ADT)) else [made])]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("size", [1, 3], ids=["product", "winograd"])
 @pytest.mark.parametrize(
     ("name", "target"), [*((name, AVX) for name in FUNCTIONS), ("hard_swish", "llvm"), ("leaky_relu", "llvm")]

@@ -63,6 +63,7 @@ def compared(function: relay.Function, data: np.ndarray, target: str, threads: i
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", ["llvm", "llvm -mattr=+avx2,+fma -num-cores=2"])
 @pytest.mark.parametrize("is_known", [True, False])
 @pytest.mark.parametrize("threads", [1, 2])

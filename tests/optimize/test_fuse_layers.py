@@ -130,6 +130,7 @@ def test_keys_that_a_transposition_made_are_taken_before_it() -> None:
     assert moves == [[0, 2, 1, 3]] * 2
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("kind", GATES)
 def test_a_recurrent_layer_is_one_operator(kind: str, direction: str) -> None:
@@ -139,6 +140,7 @@ def test_a_recurrent_layer_is_one_operator(kind: str, direction: str) -> None:
     check(layer(kind, direction), *[{"x": array(steps, batch, 3)} for steps, batch in ((1, 1), (5, 4), (20, 7))])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("steps", ["t", 12])
 @pytest.mark.parametrize("kind", GATES)
 def test_a_layer_over_rows_of_different_lengths_is_one_operator(kind: str, steps: Any) -> None:

@@ -41,6 +41,7 @@ def order(function: relay.Function, lanes: int = 16) -> list[str]:
     return [node.op.name for node in post_order(mod["main"]) if isinstance(node, relay.Call)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("pool", POOLS)
 @pytest.mark.parametrize("is_known", [True, False])
 def test_channels_are_joined_behind_a_pool(pool: str, is_known: bool) -> None:

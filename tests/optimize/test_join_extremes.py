@@ -40,6 +40,7 @@ def hard_numbers(shape: tuple[int, ...]) -> list[np.ndarray]:
     return [plain, -abs(plain), np.zeros_like(plain), spoiled, infinite, np.full_like(plain, np.nan)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("is_known", [True, False])
 def test_both_extremes_are_those_of_the_numbers(target: str, is_known: bool) -> None:

@@ -142,6 +142,7 @@ def test_sums_of_few_output_channels_are_kept_in_vectors() -> None:
     assert decisions is not None and decisions.outputs == 3
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("size", ["known", "unknown"])
 @pytest.mark.parametrize(
     ("inputs", "outputs", "groups", "kernel", "strides", "padding"),
@@ -241,6 +242,7 @@ def test_an_unknown_number_of_rows_goes_by_powers_of_two(units: int, rows: int) 
     assert decisions is not None and decisions.rows == rows
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", ["native", "llvm -mcpu=x86-64-v3 -num-cores=2"])
 @pytest.mark.parametrize("units", [12, 20, 72, 100, 257, 302])
 def test_dense_layers_with_filled_blocks_keep_their_values(units: int, target: str) -> None:

@@ -68,6 +68,7 @@ def _behind(channels: int) -> dict[str, Callable[[Expr], Expr]]:
     }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("behind", _behind(1))
 @pytest.mark.parametrize("height", [28, 13, None])
 def test_values_are_those_of_the_convolution(behind: str, height: int | None) -> None:

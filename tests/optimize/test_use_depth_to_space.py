@@ -40,6 +40,7 @@ def _expected(data: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return made.reshape(batch, outer, height * down, width * across)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("has_more", [True, False])
 @pytest.mark.parametrize(

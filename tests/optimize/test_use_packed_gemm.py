@@ -42,6 +42,7 @@ def operators(function: relay.Function) -> list[str]:
     return [node.op.name for node in post_order(mod["main"]) if isinstance(node, relay.Call)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("has_residual", [True, False])
 @pytest.mark.parametrize("is_known", [True, False])
 def test_compiled_layers_agree_with_numpy(has_residual: bool, is_known: bool) -> None:
@@ -70,6 +71,7 @@ def test_rows_are_images_of_height_one(size: int, stride: int) -> None:
 
 # A window of one element with strides; padding on sides of their own; dilation, whose elements are apart in memory; a
 # batch that is known at run time only, with fewer positions than a tile; and windows of which parts see padding alone.
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("size", "strides", "padding", "dilation", "is_known"),
     [
@@ -122,6 +124,7 @@ def convolved(
     return np.einsum("nyxcij,ijco->nyxo", windows, weight)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("units", [4, 12, 20])
 @pytest.mark.parametrize("is_known", [True, False])
 def test_units_that_vectors_do_not_divide_end_in_shorter_ones(units: int, is_known: bool) -> None:
@@ -135,6 +138,7 @@ def test_units_that_vectors_do_not_divide_end_in_shorter_ones(units: int, is_kno
     np.testing.assert_allclose(machine.run(data, other).numpy(), np.maximum(sums, 0), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("units", [8, 20, 24, 40, 72])
 @pytest.mark.parametrize("is_known", [True, False])
 def test_units_of_half_vectors_agree_with_numpy(units: int, is_known: bool) -> None:
@@ -195,6 +199,7 @@ def test_windows_of_an_image_are_rows_where_products_are_many_beside_its_padded_
     assert operators(layer((1, 6, 6, 3), numbers(3, 3, 3, 12), False)) == [NAME]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("units", [58, 30, 47])
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("is_known", [True, False])

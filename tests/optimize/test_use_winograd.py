@@ -72,6 +72,7 @@ def operators(function: relay.Function, lanes: int = 16, passes: int = 1) -> lis
     return [call.op.name for call in calls]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("ending", ["plain", "relu", "clip", "residual", "used twice"])
 @pytest.mark.parametrize("is_known", [True, False])
 def test_compiled_layers_agree_with_numpy(ending: str, is_known: bool) -> None:

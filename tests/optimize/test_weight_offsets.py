@@ -43,6 +43,7 @@ def test_a_dense_layer_of_weights_less_a_zero_point_is_one_product(zero: int) ->
     np.testing.assert_array_equal(run(function, "native", data).numpy(), expected)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "window",
     [

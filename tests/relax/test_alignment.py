@@ -77,6 +77,7 @@ def product(batch: Any) -> tuple[relay.Function, tuple[int, ...], Callable[[np.n
     return relay.Function([x], relay.nn.dense(x, x)), (7, 33), lambda value: value @ value.T
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("cpu", CPUS)
 @pytest.mark.parametrize("batch", ["static", "any"])
 @pytest.mark.parametrize("build", [network, elementwise, product], ids=lambda build: build.__name__)

@@ -34,6 +34,7 @@ NUMBERS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal
 LOGIC = (*NUMBERS, "add", "multiply")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("level", [0, 2])
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "symbolic"])
 @pytest.mark.parametrize(("of_bool", "names"), [(False, NUMBERS), (True, LOGIC)], ids=["float", "bool"])

@@ -11,6 +11,7 @@ import vmkit
 N = tirx.Var("n", "int64")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("axis", [None, [-1], [2, 0]])
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float16", "float64", "int32"])

@@ -47,6 +47,7 @@ def test_a_division_by_zero_gives_zero(name: str, dtype: str) -> None:
     np.testing.assert_array_equal(found, np.array(wanted * 4, dtype))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "int64", "uint8"])
 @pytest.mark.parametrize("name", ["divide", "floor_divide", "mod", "floor_mod"])
 def test_a_division_by_the_number_zero_is_that_by_an_element(name: str, dtype: str) -> None:

@@ -36,6 +36,7 @@ def program(reduce: Make, after: list[int], height: tvm.ir.Expr | int) -> tvm.IR
     return builder.get()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("size", ["known", "unknown"])
 @pytest.mark.parametrize("after", [[0, 0, 0, 4], [0, 1, 1, 0], [3, 0, 0, 0]])
 @pytest.mark.parametrize("reduce", [pooled, summed])

@@ -86,6 +86,7 @@ def test_a_kernel_is_one_whatever_its_regions_were_told_in() -> None:
     assert all(is_buffer_var(param) for param in made[0].params)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", [(1, 3, 9, 1), (2, 3, 37, 64), (1, 3, 70, 5)])
 @pytest.mark.parametrize("disabled", [[], ["GroupKernels"]], ids=["groups", "kernels"])
 def test_convolutions_of_halved_sizes_are_what_they_were(shape: tuple[int, ...], disabled: list[str]) -> None:

@@ -69,6 +69,7 @@ WAYS: dict[str, tuple[Callable[[relay.Expr], relay.Expr], int | tuple[int, int]]
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dim", [None, 3], ids=["unknown", "known"])
 @pytest.mark.parametrize("way", WAYS)
 def test_only_what_the_program_does_not_allocate_is_copied(way: str, dim: int | None, copies: list[Tensor]) -> None:

@@ -76,7 +76,9 @@ def test_linux_tells_nothing_that_llvm_does_not() -> None:
 
 def test_flags_have_llvms_names(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu pni sse4_2 abm avx512_vnni amx_tile avx_vnni bmi1\n")
-    expected = {"sse3", "sse4.2", "crc32", "lzcnt", "avx512vnni", "amx-tile", "avxvnni", "bmi"}
+    cpuinfo.write_text(
+        "processor\t: 0\nflags\t\t: fpu pni sse4_2 abm avx512_vnni avx512_vp2intersect amx_tile avx_vnni bmi1\n"
+    )
+    expected = {*("sse3", "sse4.2", "crc32", "lzcnt", "avx512vnni", "avx512vp2intersect", "amx-tile", "avxvnni", "bmi")}
     assert x86_features.features_in(cpuinfo) == expected
     assert x86_features.features_in(tmp_path / "none") == set()

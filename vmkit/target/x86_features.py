@@ -18,7 +18,8 @@ _FLAGS = {
     "pclmul": "pclmulqdq",
     "sha": "sha_ni",
     "sse3": "pni",
-    **{f"avx512{name}": f"avx512_{name}" for name in ("bf16", "bitalg", "fp16", "vbmi2", "vnni", "vpopcntdq")},
+    **{f"avx512{name}": f"avx512_{name}" for name in ("bf16", "bitalg", "fp16", "vbmi2", "vnni", "vp2intersect")},
+    "avx512vpopcntdq": "avx512_vpopcntdq",
     **{name: name.replace("avx", "avx_") for name in ("avxifma", "avxvnni")},
 }
 _KNOWN = """

@@ -91,7 +91,7 @@ def feed_of(made: onnx.ModelProto, sizes: dict[str, int]) -> dict[str, np.ndarra
 
 
 # Those that take long, or are of one kind with another here.
-SLOW = {"detector", "gpt2_eager", "mobilenet_v3", "qwen"}
+SLOW = {"bert_eager", "detector", "gpt2_eager", "mobilenet_v3", "qwen", "t5_encoder", "vit_fixed", "whisper_encoder"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.nightly) if n in SLOW else n for n in SIZES])

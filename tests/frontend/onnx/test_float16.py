@@ -75,6 +75,7 @@ def _in_float16(proto: onnx.ModelProto, keeps_inputs: bool) -> onnx.ModelProto:
     return made
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("keeps_inputs", [False, True])
 @pytest.mark.parametrize("name", MODELS)
 def test_errors_are_not_above_onnxruntimes(name: str, keeps_inputs: bool) -> None:

@@ -29,6 +29,7 @@ def assert_agree(result: np.ndarray, value: Value, at: int) -> None:
     np.testing.assert_allclose(result, expected, RTOL if largest else 0, ATOL * largest, err_msg=f"{value.name}, {at}")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("free", [False, True], ids=["fixed", "free"])
 @pytest.mark.parametrize("seed", range(8))
 def test_a_random_graph_has_the_values_of_its_nodes(seed: int, free: bool) -> None:

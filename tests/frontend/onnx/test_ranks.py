@@ -209,6 +209,7 @@ def test_dimensions_of_any_number_are_taken_away() -> None:
         compiled(x=array(2, 6, 1), s=vector(0))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("operator", ["ReduceSum", "ReduceMax", "ReduceL2", "ReduceMean"])
 @pytest.mark.parametrize("noop", [0, 1])
 def test_a_reduction_over_any_number_of_axes(operator: str, noop: int) -> None:

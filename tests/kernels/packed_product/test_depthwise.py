@@ -31,6 +31,7 @@ def in_groups(x: np.ndarray, w: np.ndarray, *window: tuple[int, ...]) -> np.ndar
     return np.concatenate(apart, -1)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("is_dynamic", "cores"), [(False, 1), (True, 1), (False, 2)], ids=["static", "dynamic", "two cores"]
 )

@@ -149,6 +149,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize(
     ("is_dynamic", "cores"), [(False, 1), (True, 1), (False, 2)], ids=["static", "dynamic", "two cores"]

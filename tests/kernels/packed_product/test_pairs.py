@@ -45,6 +45,7 @@ def test_units_of_one_instruction_need_no_pairs() -> None:
         assert unit is not None and unit.in_pairs is None and pairs_of(unit) is None
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("encoding", PAIRS, ids=lambda encoding: encoding.name)
 @pytest.mark.parametrize("make", [some_large, lambda *shape: integers(*shape, dtype="int8")], ids=["few", "many"])
 def test_pairs_of_a_packed_weight_are_within_limits(encoding: IntegerPairs, make: object) -> None:
@@ -70,6 +71,7 @@ def test_pairs_of_a_packed_weight_are_within_limits(encoding: IntegerPairs, make
         np.testing.assert_array_equal(units[: len(wanted)], wanted)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("make", [some_large, lambda *shape: integers(*shape, dtype="int8")], ids=["few", "many"])
 def test_dense_of_any_rows_is_exact(name: str, make: object) -> None:
@@ -86,6 +88,7 @@ def test_dense_of_any_rows_is_exact(name: str, make: object) -> None:
                 np.testing.assert_array_equal(got, x.astype("int64") @ weight.astype("int64").T)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", TARGETS)
 @pytest.mark.parametrize("is_dynamic", [False, True], ids=["static", "dynamic"])
 def test_convolution_is_exact(name: str, is_dynamic: bool) -> None:

@@ -64,6 +64,7 @@ def test_dense_layers_with_sparse_weights():
     assert_same(run(made, params, data), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("size", [1, 3])
 @pytest.mark.parametrize("is_constant", [False, True])

@@ -38,6 +38,7 @@ def chain(x: relay.Var) -> relay.Expr:
     return x
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("program", [conv_bn_relu, conv_bias_residual, dense_bias_activation, chain])
 @pytest.mark.parametrize("batch", [n, 2])
 def test_a_chain_after_a_kernel_is_one_kernel(program: object, batch: object) -> None:

@@ -220,6 +220,7 @@ def test_data_types_in_which_numpy_computes_otherwise_are_left(dtype: str) -> No
     assert with_known_values(relay.Tuple([value, relay.copy(value)])) == ({}, True)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide"])
 @pytest.mark.parametrize(("first", "second"), [((4, 3), (1, 3)), ((), (5,)), ((0, 3), (3,)), ((), ())])
 def test_what_numpy_computes_of_two_lies_where_kernels_can_read_it(

@@ -61,6 +61,7 @@ def test_numbers_of_all_types_in_order(dtype: str) -> None:
     check(np.concatenate([x, x[::3]]).astype(dtype))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("columns", [1, 3])
 @pytest.mark.parametrize("rows", [1, 2, 129, 5000])
 def test_few_and_many_distinct_rows_of_unknown_number(rows: int, columns: int) -> None:

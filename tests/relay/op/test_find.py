@@ -14,6 +14,7 @@ from vmkit.compiler.stages import fused_kernels
 from vmkit.schedule.expressions import loads_in
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["bool", "float32", "int64"])
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.99, 1.0])
 def test_argwhere_at_every_density(share: float, dtype: str) -> None:

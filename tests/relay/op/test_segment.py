@@ -20,6 +20,7 @@ def reference(data: np.ndarray, count: int) -> np.ndarray:
     return result
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("rows", [5, relay.Any()], ids=["static", "any"])
 @pytest.mark.parametrize(("shape", "dtype"), [((), "float32"), ((3,), "int64"), ((2, 2), "float64")])
 def test_rows_of_the_same_number_are_added(rows: object, shape: tuple[int, ...], dtype: str) -> None:

@@ -154,6 +154,7 @@ def test_wrong_attributes_say_what_is_wrong(build: Any, message: str) -> None:
     assert type_error([x], build(x)) == message
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "uint64", "bool"])
 @pytest.mark.parametrize("is_ascend", [False, True])
 def test_the_best_of_many_with_equals_among_them(dtype: str, is_ascend: bool) -> None:

@@ -77,6 +77,7 @@ def _array(shape: tuple[int, ...], dtype: str, seed: int) -> np.ndarray:
     return rng.random(shape) > 0.5 if dtype == "bool" else (rng.random(shape) * 3 + 1).astype(dtype)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["Any", "symbols", "both"])
 @pytest.mark.parametrize("name", CASES)
 def test_sizes_meet_at_run_time(name: str, kind: str) -> None:

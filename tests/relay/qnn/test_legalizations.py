@@ -67,6 +67,7 @@ def quantized_product(function: relay.Function) -> tuple[str, ...]:
     return (found[0].op.name, *(a.checked_type.dtype for a in found[0].args[:2])) if found else ()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("make", [conv2d, dense])
 @pytest.mark.parametrize(
     ("target", "dtypes", "expected"),

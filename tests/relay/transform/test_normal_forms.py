@@ -86,6 +86,7 @@ def programs() -> dict[str, tuple[list[relay.Var], Any]]:
     }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("make", [ToANormalForm, ToBasicBlockNormalForm])
 @pytest.mark.parametrize("name", programs())
 def test_forms_keep_values_and_come_back(name: str, make: Any) -> None:

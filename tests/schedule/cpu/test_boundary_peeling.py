@@ -94,6 +94,7 @@ KERNELS = {
 ANY_WIDTH = (peeled_window.RULE, peeled_window.Decisions(CHANNELS, 4, True, False))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("name", WINDOWS)
 def test_windows_of_known_sizes_have_their_values(name: str, kernel: str) -> None:

@@ -29,6 +29,7 @@ def test_tables_of_bytes_alone_are_picked_from() -> None:
     assert not is_picked(256, "uint8", PLAIN)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", ["native", PLAIN])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_bytes_have_the_values_of_their_table(dtype: str, target: str) -> None:

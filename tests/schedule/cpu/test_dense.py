@@ -115,6 +115,7 @@ def halves(inner: int, units: int, dtype: str) -> np.ndarray:
 HALF_TARGETS = ("native", "llvm -mcpu=x86-64-v3")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", HALF_TARGETS)
 @pytest.mark.parametrize("dtype", HALVES)
 @pytest.mark.parametrize(("inner", "units"), [(24, 64), (515, 224)])

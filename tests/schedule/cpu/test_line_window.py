@@ -37,6 +37,7 @@ def expected(x: np.ndarray, kind: str, case: str) -> np.ndarray:
     return made
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
 @pytest.mark.parametrize("kind", ["max", "avg"])
 @pytest.mark.parametrize("case", CASES)

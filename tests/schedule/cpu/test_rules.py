@@ -325,6 +325,7 @@ def test_lines_that_would_be_unrolled_are_summed_in_parts(channels: int, part: i
     assert decided.part == part
 
 
+@pytest.mark.sweep(each=4)
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_decision_that_may_be_tried_keeps_the_values(name: str) -> None:
     function, shapes, _ = KERNELS[name]

@@ -52,6 +52,7 @@ def test_other_lines_are_left_to_the_compiler() -> None:
     assert not vectors(topi.greater, (n, 16), (n, 1))  # of bits
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "uint8", "bool"])
 @pytest.mark.parametrize("width", [5, 10, 16, 31, 47])
 def test_lines_that_are_scaled_have_their_values(width: int, dtype: str) -> None:

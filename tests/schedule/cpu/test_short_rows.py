@@ -31,6 +31,7 @@ def test_rows_are_taken_that_fill_no_vector_and_of_which_there_are_enough() -> N
     assert not is_taken(10, 100, axis=0)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "uint8"])
 @pytest.mark.parametrize("width", [9, 10, 15, 17])
 def test_reductions_of_short_rows(width: int, dtype: str) -> None:

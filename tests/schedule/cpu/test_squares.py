@@ -29,6 +29,7 @@ def values(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return (drawn % 2 if dtype == "bool" else drawn).astype(dtype)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "any size"])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_transposes_of_every_type(dtype: str, is_known: bool) -> None:

@@ -75,6 +75,7 @@ def test_a_convolution_has_its_values_at_every_size(target: str) -> None:
         np.testing.assert_allclose(run(data, weight, (2, size, 2 * block)), windows @ matrix, 1e-5, 1e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("target", ["native", "llvm"])
 @pytest.mark.parametrize(("channels", "groups"), [(32, 1), (38, 1), (40, 4), (32, 32)])
 def test_a_layer_has_its_values_at_every_width(channels: int, groups: int, target: str) -> None:

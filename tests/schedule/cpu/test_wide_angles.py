@@ -67,6 +67,7 @@ def test_what_is_no_angle_and_zeros(name: str) -> None:
         np.testing.assert_array_equal(np.signbit(actual[-2:]), np.signbit(expected[-2:]))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["sin", "cos"])
 @pytest.mark.parametrize("shape", [(0,), (1,), (7,), (257,), (3, 5), (2, 3, 300), (70, 513), (33, 0, 4), ()])
 def test_sizes(name: str, shape: tuple[int, ...]) -> None:

@@ -103,6 +103,7 @@ def test_every_kernel_is_launched_on_many_threads(name: str, dynamic: bool) -> N
         assert max(launch.threads or 0 for launch in launches_of(function)) >= 16, kernel
 
 
+@pytest.mark.sweep(each=3)
 @pytest.mark.parametrize(("name", "dynamic"), CASES)
 def test_kernels_keep_their_values(name: str, dynamic: bool) -> None:
     made, function, arrays = scheduled_program(name, dynamic)

@@ -10,7 +10,7 @@ import math
 import tvm
 from tvm import tirx
 
-from ..builder import clamped, constant, let, reinterpreted
+from ..builder import constant, let, reinterpreted
 from .exponential import exp
 from .polynomial import polynomial
 from .rounding import ROUNDINGS, is_half
@@ -89,7 +89,8 @@ def power(x: tirx.Expr, y: tirx.Expr, log: tirx.Expr) -> tirx.Expr:
         return let(limited * log, lambda t: let(_within(t), lambda t: let(tirx.nearbyint(t), lambda n: exp2(t, n))))
 
     def size_of_halves(exponent: tirx.Expr) -> tirx.Expr:
-        return exp(clamped(exponent, -_LARGE_HALF, _LARGE_HALF) * log)
+        # Of what is no number the bounds lose that it is none; where that is so the result is chosen below.
+        return exp(tirx.max(tirx.min(exponent, constant(_LARGE_HALF)), constant(-_LARGE_HALF)) * log)
 
     def exp2(t: tirx.Expr, whole: tirx.Expr) -> tirx.Expr:
         # Of a number to which one is added and taken away again TVM knows no rounding: the rest would be 0.
@@ -103,6 +104,7 @@ def power(x: tirx.Expr, y: tirx.Expr, log: tirx.Expr) -> tirx.Expr:
         found = let(y, size_of_halves) if str(log.ty.dtype) == _F32 else let(y.astype(_F64), size).astype(_F32)
         value = reinterpreted(_F32, reinterpreted("uint32", found) | (reinterpreted("uint32", x) & odd))
         has_none = tirx.And(tirx.And(x < constant(0.0), x > constant(-math.inf)), tirx.Not(is_whole))
+        has_none = tirx.Or(has_none, tirx.isnan(y))
         is_one = tirx.Or(x == constant(1.0), y == constant(0.0))
         return tirx.Select(is_one, constant(1.0), tirx.Select(has_none, constant(math.nan), value))
 

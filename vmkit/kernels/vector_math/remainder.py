@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tvm import tirx
 
 from ..builder import constant, let
@@ -27,8 +29,10 @@ def fmod(dividend: tirx.Expr, divisor: tirx.Expr) -> tirx.Expr:
     steps = _STEPS_OF_HALVES if is_half(dividend) and is_half(divisor) else _STEPS
 
     def of(a: tirx.Expr, b: tirx.Expr) -> tirx.Expr:
-        positive = tirx.Select(tirx.abs(b) > constant(_BEYOND, _F64), constant(_BEYOND, _F64), tirx.abs(b))
-        return let(positive, lambda p: let(constant(1.0, _F64) / p, lambda inverse: reduced(a, p, inverse, steps)))
+        # A bound loses what is no number, and a choice of the divisor would be one within every step.
+        positive = tirx.min(tirx.abs(b), constant(_BEYOND, _F64))
+        rest = let(positive, lambda p: let(constant(1.0, _F64) / p, lambda inverse: reduced(a, p, inverse, steps)))
+        return tirx.Select(tirx.isnan(b), constant(math.nan), rest)
 
     def reduced(rest: tirx.Expr, b: tirx.Expr, inverse: tirx.Expr, steps: int) -> tirx.Expr:
         if not steps:

@@ -296,18 +296,21 @@ class _Walk:
                 for lane in range(LANES):
                     T.buffer_store(at, self.next(T.bind(at[lane]), data, tables, rows[lane // self.trees]), [lane])
             return
-        moved = T.alloc_buffer((1,), "bool", scope="local", layout=None)
+        moved, changed, between = (
+            T.alloc_buffer((1,), dtype, scope="local", layout=None) for dtype in ("bool", "int64", "int32")
+        )
         T.buffer_store(moved, tirx.const(True, "bool"), [0])
         with T.While(moved[0]):
-            # Added up, as a branch for each lane would be foreseen wrongly.
-            changed: Any = tirx.const(0, "int64")
+            # Added up, as a branch for each lane would be foreseen wrongly. What lanes hand on goes through memory, of
+            # which LLVM makes registers: a name for it would be written out by all that it is made of wherever TVM
+            # simplifies what follows, and a kernel would take a minute to compile.
+            T.buffer_store(changed, tirx.const(0, "int64"), [0])
             for lane in range(LANES):
                 row = rows[lane // self.trees]
-                old = T.bind(self.next(T.bind(at[lane]), data, tables, row))
-                new = T.bind(self.next(old, data, tables, row))
-                changed = T.bind(changed + (old ^ new).astype("int64"))
-                T.buffer_store(at, new, [lane])
-            T.buffer_store(moved, changed != tirx.const(0, "int64"), [0])
+                T.buffer_store(between, self.next(T.bind(at[lane]), data, tables, row), [0])
+                T.buffer_store(at, self.next(T.bind(between[0]), data, tables, row), [lane])
+                T.buffer_store(changed, changed[0] + (between[0] ^ at[lane]).astype("int64"), [0])
+            T.buffer_store(moved, changed[0] != tirx.const(0, "int64"), [0])
 
     def next(self, node: tirx.Expr, data: tirx.Buffer, tables: tuple[tirx.Buffer, ...], row: tirx.Expr) -> tirx.Expr:
         """Return the node behind a node."""

@@ -26,6 +26,7 @@ def test_rows_of_bytes_that_hold_several_numbers(bits: int, has_zeros: bool) -> 
     check(microsoft([node], INDICES, "y", {n: v for n, v in constants.items() if n in names.split()}), *FEEDS)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("gather_axis", "quantize_axis"), [(0, 1), (1, 0), (0, 0), (1, 1), (-1, -2)])
 @pytest.mark.parametrize("dtype", [int4, uint4])
 def test_numbers_of_four_bits_along_any_axes(dtype: type, gather_axis: int, quantize_axis: int) -> None:

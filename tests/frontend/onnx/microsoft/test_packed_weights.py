@@ -12,6 +12,7 @@ from tests.frontend.onnx.quantized import agrees_exactly, integers, with_types
 from tests.kernels.packed_product.test_integers import target_of
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("has_zeros", [True, False])
 def test_weights_of_a_few_bits_are_unpacked(bits: int, has_zeros: bool) -> None:

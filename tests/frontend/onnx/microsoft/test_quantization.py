@@ -77,6 +77,7 @@ def test_a_quantised_convolution_of_either_layout(channels_last: int, group: int
     agrees_exactly(proto, *({"x": integers(*s)} for s in sizes), off_by=1)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("scale", [1 / 256, 1 / 255, 1 / 250.3, 0.0033, 0.4])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_a_softmax_is_in_steps_of_one_over_a_whole_number(scale: float, dtype: str) -> None:

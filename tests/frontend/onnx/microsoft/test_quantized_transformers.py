@@ -13,6 +13,7 @@ from tests.frontend.onnx.programs import array, check
 from tests.frontend.onnx.quantized import f32, i8, integers, u8, weights
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("inputs", "attributes"),
     [("", {}), ("m z v", {"unidirectional": 1}), ("m _ _", {"scale": 0.3, "mask_filter_value": -50.0})],

@@ -54,6 +54,7 @@ def layer(
     return proto
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "proto",
     [

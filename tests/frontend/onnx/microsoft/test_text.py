@@ -88,6 +88,7 @@ def test_what_is_no_tokenizer_is_refused(attributes: dict[str, Any], kind: type[
         vmkit.compile(of_texts("Tokenizer", ["n"], **PLAIN | attributes), target="llvm")
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("positive", [0, 1])
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "float32", "int64", "uint64", "float64"])
 def test_hashes_of_numbers_are_those_of_their_bytes(dtype: str, positive: int) -> None:

@@ -17,6 +17,7 @@ KEYS = {"strings": ["a", "é", "", "a"], "int64s": [5, -2, 9, 5], "floats": [0.5
 TYPES = {"strings": (object, S), "int64s": ("int64", I64), "floats": ("float32", F)}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("keys", KEYS)
 @pytest.mark.parametrize("values", KEYS)
 def test_labels_are_encoded(keys: str, values: str) -> None:

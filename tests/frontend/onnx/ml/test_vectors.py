@@ -28,6 +28,7 @@ def test_support_vector_machines_agree_with_onnxruntime(kind: str) -> None:
             agrees(model, {"x": x})
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("positive", [False, True])
 @pytest.mark.parametrize("count", [2, 3])
 def test_linear_support_vector_machines_agree_with_onnxruntime(positive: bool, count: int) -> None:

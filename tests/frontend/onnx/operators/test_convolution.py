@@ -52,6 +52,7 @@ def test_transposed_convolution(attributes: dict[str, Any]) -> None:
     check_image(nodes, {"w": array(4, 3, 3, 3), "b": array(channels, seed=1)})
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("sides", [[3, 3], ["h", "w"], [None, None]])
 @pytest.mark.parametrize("auto_pad", ["NOTSET", "SAME_UPPER"])
 def test_transposed_convolution_to_a_size(sides: list[Any], auto_pad: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.frontend.onnx.ml.models import F, agrees, onnx_node, texts
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
 @pytest.mark.parametrize(("least", "most", "skip"), [(1, 1, 0), (1, 2, 0), (2, 2, 99), (1, 3, 1), (2, 3, 2), (3, 3, 0)])
 def test_ngrams_are_counted_as_in_onnxruntime(mode: str, least: int, most: int, skip: int) -> None:

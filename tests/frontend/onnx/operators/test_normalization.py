@@ -59,6 +59,7 @@ def test_statistics_are_moved_in_training() -> None:
     assert_agrees(made, [e.astype("float32") for e in expected], ["y", "m", "v"])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("opset", [18, 21])
 @pytest.mark.parametrize("channels", [4, "unknown"])
 def test_groups_of_sizes_that_only_the_run_knows(opset: int, channels: int | str) -> None:

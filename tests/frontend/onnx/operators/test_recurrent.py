@@ -31,6 +31,7 @@ def layer(kind: str, inputs: str = "x w r b", **attributes: Any) -> list:
     return [node(kind, inputs, OUTPUTS[kind], hidden_size=HIDDEN, **attributes)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("kind", GATES)
 def test_sequences_of_any_length(kind: str, direction: str) -> None:
@@ -60,6 +61,7 @@ def test_weights_of_unknown_sizes_have_those_that_hidden_size_says(kind: str) ->
         compiled(**feed | {"r": array(1, GATES[kind] * HIDDEN, HIDDEN + 1)})
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("length", [3, 30])
 @pytest.mark.parametrize("kind", GATES)
 def test_initial_states_and_lengths_of_sequences(kind: str, length: int) -> None:
@@ -73,6 +75,7 @@ def test_initial_states_and_lengths_of_sequences(kind: str, length: int) -> None
     check(proto, feed)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("length", [3, 30])
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 @pytest.mark.parametrize("kind", GATES)
@@ -159,6 +162,7 @@ def old_layer(kind: str, outputs: str, output_sequence: int) -> onnx.ModelProto:
     return model([made], X, names, weights(kind), 3 if kind == "GRU" else 1)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("output_sequence", [0, 1])
 @pytest.mark.parametrize("kind", GATES)
 def test_old_layers_give_the_sequence_that_they_are_asked_for(kind: str, output_sequence: int) -> None:
@@ -179,6 +183,7 @@ def test_an_old_layer_may_leave_out_its_sequence_unless_output_sequence_says_oth
         from_onnx(model(layer("LSTM", output_sequence=1), X, "y h c", weights("LSTM")))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("steps", [1, 20])
 @pytest.mark.parametrize("kind", GATES)
 def test_a_state_is_for_the_batch_of_the_input(kind: str, steps: int) -> None:
@@ -200,6 +205,7 @@ def test_a_state_of_another_batch_or_size_is_refused() -> None:
             from_onnx(model(layer("GRU", "x w r b _ h0"), inputs, "y h", weights("GRU")))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("layout", [0, 1])
 @pytest.mark.parametrize("kind", GATES)
 def test_sequences_whose_sizes_only_the_run_knows(kind: str, layout: int) -> None:

@@ -38,6 +38,7 @@ def test_resize(attributes: dict[str, Any]) -> None:
     check(proto, *[{"x": array(2, 4, h, w)} for h, w in ((5, 6), (4, 3))])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "uint8"])
 @pytest.mark.parametrize("attributes", [*RESIZES[:3], {"mode": "linear", "antialias": 1}])
 @pytest.mark.parametrize("sizes", [[1, 3, 14, 26], [2, 5, 14, 4], [1, 3, 7, 13]])

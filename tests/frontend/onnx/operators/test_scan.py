@@ -28,6 +28,7 @@ def feeds(shape_x: Any, shape_z: Any, *sizes: tuple[int, int]) -> list[dict[str,
     return [{"s0": array(k), "x": array(*shape_x(n, k), seed=1), "z": array(*shape_z(n), seed=2)} for n, k in sizes]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("directions", [(0, 0, 0, 0), (1, 0, 0, 1), (0, 1, 1, 0)])
 @pytest.mark.parametrize(("axes", "opset"), [((0, 1, 0, 0), 9), ((0, -1, 0, 1), 11), ((-2, 1, -1, -1), 16)])
 def test_axes_and_directions(axes: tuple[int, ...], directions: tuple[int, ...], opset: int) -> None:
@@ -75,6 +76,7 @@ def scan_of_a_batch(s0: np.ndarray, x: np.ndarray, lengths: Any, is_reversed: bo
     return state, rows
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("has_lengths", [False, True])
 def test_a_batch_of_sequences(has_lengths: bool, is_reversed: bool) -> None:

@@ -100,6 +100,7 @@ def test_the_value_may_be_a_vector_of_one_element() -> None:
     assert_same(run(*arrays), (three, four, three, four))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", ["edge", "reflect", "wrap"])
 @pytest.mark.parametrize(
     "widths",

@@ -36,6 +36,7 @@ PRODUCTS: list[tuple[Make, tuple[int, ...], tuple[int, ...]]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("make", "left", "right"), PRODUCTS)
 @pytest.mark.parametrize("dtype", ["int4", "uint4"])
 def test_products_of_small_integers(make: Make, left: Any, right: Any, dtype: str) -> None:
