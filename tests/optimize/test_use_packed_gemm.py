@@ -265,6 +265,26 @@ def test_layers_of_other_sizes_share_kernels_at_level_1() -> None:
     assert kernels == {1: 2, 2: 4}
 
 
+def test_at_level_1_layers_over_images_of_any_size_share_a_kernel() -> None:
+    weights = [numbers(1, 1, before, after, seed=after) / 8 for before, after in ((24, 32), (32, 64))]
+    x = relay.var("x", shape=(relay.Any(), relay.Any(), relay.Any(), 24))
+    y, data = x, numbers(2, 5, 3, 24)
+    expected = data.astype("float64")
+    for weight in weights:
+        y = relay.nn.conv2d(y, relay.const(weight), data_layout="NHWC", kernel_layout="HWIO")
+        expected = expected @ weight[0, 0]
+    counts = {}
+    for level in (1, 2):
+        with vmkit.PassContext(opt_level=level):
+            executable = vmkit.compile(tvm.IRModule({"main": relay.Function([x], y)}), TARGET)
+        machine = vmkit.VirtualMachine(executable, "cpu")
+        np.testing.assert_allclose(machine.run(data).numpy(), expected, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(machine.run(data[:1, :1, :2]).numpy(), expected[:1, :1, :2], rtol=1e-4, atol=1e-4)
+        (group,) = executable.info["kernel_groups"].values()
+        counts[level] = len({name for name in group if "packed_gemm" in name})
+    assert counts == {1: 1, 2: 2}
+
+
 @pytest.mark.parametrize("has_residual", [True, False])
 def test_at_level_1_units_that_blocks_do_not_divide_share_kernels_with_others(has_residual: bool) -> None:
     units = (64, 72, 40, 100)

@@ -115,11 +115,41 @@ def test_extents_that_do_not_differ_stay_known() -> None:
     assert shapes[0][1].same_as(shapes[1][1])
 
 
-def test_unknown_sizes_are_left_as_they_are() -> None:
-    n = tirx.Var("n", "int64")
-    x, y = relay.var("x", shape=(n, 8)), relay.var("y", shape=(n, 9))
-    function = relay.Function([x, y], relay.Tuple([relay.exp(x), relay.exp(y)]))
-    assert len(kernels(function, 1)) == len(kernels(function, 1, ["ShareKernels"]))
+def of_unknown_sizes(layer: Callable[[relay.Expr, int], relay.Expr]) -> tuple[relay.Function, list[np.ndarray]]:
+    """Return what a layer makes of images of any number and size, of 8 and of 24 channels, and such images."""
+    channels = (8, 24)
+    images = [relay.var(f"x{c}", shape=(relay.Any(), relay.Any(), relay.Any(), c)) for c in channels]
+    function = relay.Function(images, relay.Tuple([layer(x, c) for x, c in zip(images, channels, strict=True)]))
+    return function, [np.random.default_rng(c).standard_normal((2, 5, 7, c)).astype("float32") for c in channels]
+
+
+def clipped(x: relay.Expr, channels: int) -> relay.Expr:
+    return relay.nn.relu(relay.add(x, relay.const(np.arange(channels, dtype="float32"))))
+
+
+def of_windows(x: relay.Expr, _: int) -> relay.Expr:
+    return relay.nn.max_pool2d(x, pool_size=(3, 3), padding=(1, 1), layout="NHWC")
+
+
+def of_weights(x: relay.Expr, channels: int) -> relay.Expr:
+    weight = relay.const(np.linspace(-1, 1, 9 * channels, dtype="float32").reshape(3, 3, channels, 1))
+    layouts = {"data_layout": "NHWC", "kernel_layout": "HWOI"}
+    return relay.nn.conv2d(x, weight, padding=(1, 1), groups=channels, channels=channels, kernel_size=(3, 3), **layouts)
+
+
+@pytest.mark.parametrize(("layer", "fewer"), [(clipped, 1), (of_windows, 1), (of_weights, 0)])
+def test_of_unknown_sizes_all_are_shared_but_windows_with_weights(
+    layer: Callable[[relay.Expr, int], relay.Expr], fewer: int
+) -> None:
+    function, inputs = of_unknown_sizes(layer)
+    assert len(kernels(function, 1, ["ShareKernels"])) - len(kernels(function, 1)) == fewer
+    results = []
+    for level in (1, 2):
+        with vmkit.PassContext(opt_level=level):
+            executable = vmkit.compile(function, TARGET)
+        results.append(vmkit.VirtualMachine(executable, "cpu").run(*inputs))
+    for made, expected in zip(*results, strict=True):
+        np.testing.assert_allclose(made.numpy(), expected.numpy(), rtol=1e-5, atol=1e-6)
 
 
 def many(layer: Callable[[relay.Expr], relay.Expr], count: int) -> tuple[relay.Function, list[np.ndarray]]:

@@ -23,6 +23,19 @@ def test_blocks_that_map_elements_are_inlined_into_their_one_reader() -> None:
     assert len(kernel_blocks(sch)) == 1
 
 
+@pytest.mark.parametrize(("finish", "blocks"), [(topi.nn.relu, 1), (topi.exp, 2)], ids=["clipped", "exp"])
+def test_a_concatenation_of_many_is_written_into_what_calls_no_function(
+    finish: Callable[[te.Tensor], te.Tensor], blocks: int
+) -> None:
+    sch = kernel(lambda *xs: finish(topi.concatenate(xs, -1)), *[(5, 8)] * 9)
+    inline_cheap_blocks(sch)
+    assert len(kernel_blocks(sch)) == blocks
+    xs = [np.linspace(-at, 2, 40, dtype="float32").reshape(5, 8) for at in range(9)]
+    joined = np.concatenate(xs, -1)
+    expected = np.maximum(joined, 0) if blocks == 1 else np.exp(joined)
+    np.testing.assert_allclose(call(sch, *xs, shape=(5, 72)), expected, rtol=1e-6)
+
+
 def test_a_block_that_a_reduction_reads_again_and_again_is_not_inlined() -> None:
     sch = kernel(lambda x, y: topi.matmul(topi.exp(x), y), (8, 9), (9, 5))
     inline_cheap_blocks(sch)

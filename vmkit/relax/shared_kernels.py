@@ -3,6 +3,7 @@
 Less is scheduled and built then, for kernels that know less. Those that move and map elements wait for memory, whatever
 they know of sizes. Of sums and maxima those are shared that are over as many elements in all of them, as of windows.
 Those that look up elements in tables, as of the trees of a forest, lose nothing by not knowing how long the tables are.
+Sizes that are unknown anyway stay the names that they are.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _shared(mod: tvm.IRModule, fewest: int, maps_alone: bool) -> tvm.IRModule:
 
 def _kind(kernel: tirx.PrimFunc, inputs: int, maps_alone: bool) -> Hashable | None:
     """Return what kernels that are shared have in common, beside their text without numbers; None if it is not."""
-    if not maps_alone and _has_known_sizes(kernel):
+    if not maps_alone and (_has_known_sizes(kernel) or _is_without_weights(kernel)):
         return "any"
     if maps_alone and _is_map(kernel):
         return "map", _all_but_lines(kernel)
@@ -147,12 +148,32 @@ def _is_elementwise(block: s_tir.SBlock) -> bool:
 
 def _has_known_sizes(kernel: tirx.PrimFunc) -> bool:
     """Say whether a kernel is of tensors of known sizes, and has no schedule yet."""
+    return _has_plain_sizes(kernel) and all(isinstance(size, tirx.IntImm) for size in _sizes(kernel))
+
+
+def _is_without_weights(kernel: tirx.PrimFunc) -> bool:
+    """Say whether a kernel, of sizes that may be unknown, sums no products of tensors.
+
+    Windows with weights go over images of unknown sizes by vectors of channels, whose number must be known.
+    """
+    return _has_plain_sizes(kernel) and all(len(b.reads) < 2 for b in _blocks(kernel) if _reduced(b))
+
+
+def _reduced(block: s_tir.SBlock) -> list[tirx.Expr]:
+    return [axis.dom.extent for axis in block.iter_vars if axis.iter_type == tirx.IterVar.CommReduce]
+
+
+def _has_plain_sizes(kernel: tirx.PrimFunc) -> bool:
+    """Say whether a kernel is of tensors whose sizes are numbers and names, and has no schedule yet."""
     if kernel.attrs.get("tirx.is_scheduled", False) or not all(map(is_buffer_var, kernel.params)):
         return False
-    sizes = [size for param in kernel.params for size in param.ty.shape]
-    is_known = all(isinstance(size, tirx.IntImm) for size in sizes)
+    is_plain = all(isinstance(size, tirx.IntImm | ir.Var) for size in _sizes(kernel))
     # Of a reshape its sizes tell later passes that it is one.
-    return is_known and not only_reshapes(kernel)
+    return is_plain and not only_reshapes(kernel)
+
+
+def _sizes(kernel: tirx.PrimFunc) -> list[tirx.Expr]:
+    return [size for param in kernel.params for size in param.ty.shape]
 
 
 def _with_mark_to_share(kernel: tirx.PrimFunc) -> tirx.PrimFunc:
@@ -211,8 +232,8 @@ def _kernel_of(family: Mapping[ir.GlobalVar, tirx.PrimFunc], numbers: Sequence[S
 
 def _reduces_known(kernel: tirx.PrimFunc) -> bool:
     """Say whether all axes that a kernel reduces, but for those of marked sums, are of known extent."""
-    axes = [axis for block in _blocks(kernel) if MARK not in block.annotations for axis in block.iter_vars]
-    return all(isinstance(a.dom.extent, tirx.IntImm) for a in axes if a.iter_type == tirx.IterVar.CommReduce)
+    extents = [size for block in _blocks(kernel) if MARK not in block.annotations for size in _reduced(block)]
+    return all(isinstance(size, tirx.IntImm) for size in extents)
 
 
 def _blocks(kernel: tirx.PrimFunc) -> list[s_tir.SBlock]:

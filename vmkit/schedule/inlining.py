@@ -83,7 +83,7 @@ def _repeats(schedule: s_tir.Schedule, block: Block, reader: Block) -> bool:
         return True
     if not calls and not len(written.shape):
         return False  # LLVM computes what does not change in a loop before it
-    if calls and calls + _calls(read.body) > _CALLS:
+    if calls and calls + _calls(read.body) > _CALLS and not _only_chooses(made.body, read.body):
         return True
     if calls and _most_tanhs(made.body) + _most_tanhs(read.body, loads) > _TANHS:
         return True
@@ -174,6 +174,18 @@ def _calls(body: tirx.Stmt) -> int:
     calls: list[tvm.ir.Call] = []
     tvm_ffi.structural_walk(body, (tvm.ir.Call, calls.append))
     return len(calls)
+
+
+def _only_chooses(*bodies: tirx.Stmt) -> bool:
+    """Say whether all that is called are choices, which stand once in what they are written into.
+
+    So does a concatenation of many tensors whose sum with a bias is clipped. A function would be written out around
+    every choice, or with all of them in each of its copies.
+    """
+    calls: list[tvm.ir.Call] = []
+    for body in bodies:
+        tvm_ffi.structural_walk(body, (tvm.ir.Call, calls.append))
+    return all(map(is_choice, calls))
 
 
 def _elements(block: s_tir.SBlock) -> tirx.Expr:

@@ -272,6 +272,11 @@ KERNELS = {
         [(n, 5, 8), (n, 5, 3), (n, 5, 16)],
         concatenation,
     ),
+    "joined lines, many": (
+        lambda bias, *xs: topi.nn.relu(topi.add(topi.concatenate(xs, -1), bias)),
+        [(72,), *[(n, 5, 8)] * 9],
+        concatenation,
+    ),
     "joined lines, shared": (lambda *xs: topi.concatenate(xs, 2), [(n, 9, 1200), (n, 9, 800)], concatenation),
     "joined with nothing": (lambda *xs: topi.concatenate(xs, -1), [(2, 5, 8), (2, 5, 0)], concatenation),
     "joined along another axis": (lambda *xs: topi.concatenate(xs, 1), [(n, 5, 8), (n, 3, 8)], concatenation),

@@ -163,7 +163,9 @@ class PackedGemm:
         )
         is_known = what.rows is not None
         # Of windows over images of any size each row's address is in a register anyway, whatever the channels are.
-        if attrs.is_shared if is_known else window is not None:
+        # Those of groups are shared among layers of known sizes alone.
+        is_shared = attrs.is_shared and (is_known or attrs.groups == 1)
+        if is_shared or (window is not None and not is_known):
             write = partial(shared_packed_gemm, what.without_sizes(), shared_plan(what, attrs.registers), is_known)
         else:
             write = partial(packed_gemm, what, plan_packed_gemm(what, attrs.registers))
