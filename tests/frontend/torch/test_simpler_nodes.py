@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from tests.frontend.torch.programs import AUTO, Of, agree_at, machine_of, tensor, torch
 from vmkit.frontend.torch.decompositions import decompositions
 from vmkit.frontend.torch.operators import CONVERTERS
-from vmkit.frontend.torch.simpler_nodes import _RULES, with_simpler_nodes
+from vmkit.frontend.torch.simpler_nodes import with_simpler_nodes
+from vmkit.frontend.torch.simpler_rules import RULES
 
 nn, functional = torch.nn, torch.nn.functional
 aten = torch.ops.aten
@@ -40,6 +42,12 @@ def norm() -> Any:
 
 def layer_norm() -> Any:
     made = nn.LayerNorm(8)
+    made.weight.data, made.bias.data = tensor(8), tensor(8) * 2
+    return made
+
+
+def group_norm() -> Any:
+    made = nn.GroupNorm(2, 8)
     made.weight.data, made.bias.data = tensor(8), tensor(8) * 2
     return made
 
@@ -94,6 +102,53 @@ CASES: dict[str, list[tuple[Callable[..., Any], dict[str, Any]]]] = {
     "log_softmax.int": [(lambda x: functional.log_softmax(x, 1), {})],
     "softmax.int": [(lambda x: functional.softmax(x, -1), {})],
     "transpose.int": [(lambda x: torch.transpose(x, 1, -1), {})],
+    "__and__.Tensor": [(lambda x: torch.where((x > -0.5) & (x < 0.5), x, x * 2), {})],
+    "__or__.Tensor": [(lambda x: torch.where((x < -0.5) | (x > 0.5), x, x * 2), {})],
+    "adaptive_avg_pool1d.default": [(lambda x: functional.adaptive_avg_pool1d(torch.mean(x, 3), 1), {})],
+    "addcmul.default": [(lambda x: torch.addcmul(x, torch.mean(x, 1, keepdim=True), x), {})],
+    "arange.default": [
+        (lambda x: x + torch.arange(x.shape[3]), {}),
+        (lambda x: x + torch.arange(x.shape[3], dtype=torch.float32), {}),
+    ],
+    "arange.start": [(lambda x: x + torch.arange(-1, x.shape[3] - 1), {})],
+    "clamp_min.default": [(lambda x: torch.clamp_min(x, 0.25), {})],
+    "expand_as.default": [(lambda x: torch.mean(x, 1, keepdim=True).expand_as(x) - x, {})],
+    "group_norm.default": [
+        (lambda x, n: n(x), {"n": group_norm()}),
+        (lambda x: functional.group_norm(x, 4), {}),
+    ],
+    "masked_fill.Scalar": [
+        (lambda x: x.masked_fill(torch.mean(x, 1, keepdim=True) > 0, -2), {}),
+        (lambda x: torch.softmax(x.masked_fill(x > 0.5, -math.inf), 1), {}),
+    ],
+    "max.other": [(lambda x: torch.max(x, x * x), {})],
+    "min.other": [(lambda x: torch.min(x, torch.mean(x, 1, keepdim=True)), {})],
+    "new_full.default": [(lambda x: x * x.new_full((x.shape[2], 1), 2.5), {})],
+    "new_ones.default": [(lambda x: x + x.new_ones((x.shape[2], 1)), {})],
+    "new_zeros.default": [(lambda x: x + x.new_zeros((x.shape[2], 1), dtype=torch.float64), {})],
+    "numpy_T.default": [(lambda x: torch.mean(x, (2, 3)).T, {})],
+    "ones.default": [(lambda x: x + torch.ones(x.shape[2], 1), {})],
+    "ones_like.default": [
+        (lambda x: torch.ones_like(x) - x, {}),
+        (lambda x: torch.ones_like(x, dtype=torch.int64), {}),
+    ],
+    "pad.default": [
+        (lambda x: functional.pad(x, (1, 2, 0, 1)), {}),
+        (lambda x: functional.pad(x, (1, 0), value=-1.5), {}),
+    ],
+    "reshape_as.default": [(lambda x: torch.flatten(x, 1).reshape_as(x) + x, {})],
+    "roll.default": [(lambda x: torch.roll(torch.reshape(x, (x.shape[0], 2, 4, -1)), (1, -3), (1, 2)), {})],
+    "rsub.Scalar": [(lambda x: 1.5 - x, {})],
+    "stack.default": [(lambda x: torch.stack((x, x * 2), -1), {})],
+    "to.device": [(lambda x: torch.arange(x.shape[3]).to(x) + x, {})],
+    "to.dtype": [(lambda x: x.to(torch.float64) * 2, {}), (lambda x: (x * 9).to(torch.int32), {})],
+    "to.dtype_layout": [(lambda x: aten.to.dtype_layout(x, dtype=torch.float64, layout=torch.strided) * 2, {})],
+    "to.other": [(lambda x: aten.to.other(torch.arange(x.shape[3]), x) + x, {})],
+    "type_as.default": [(lambda x: torch.arange(x.shape[3]).type_as(x) + x, {})],
+    "unbind.int": [(lambda x: joined(*torch.unbind(torch.reshape(x, (x.shape[0], 4, 2, -1)), 2)), {})],
+    "view_as.default": [(lambda x: torch.flatten(x, 1).view_as(x) + x, {})],
+    "zeros.default": [(lambda x: x + torch.zeros(x.shape[2], 1), {})],
+    "zeros_like.default": [(lambda x: torch.zeros_like(x) - x, {})],
     "scaled_dot_product_attention.default": [
         (attention, {}),
         (lambda x: attention(x, is_causal=True, scale=0.3), {}),
@@ -113,7 +168,7 @@ def test_each_operator_gives_what_pytorchs_gives(name: str, at: int, monkeypatch
 
 
 def test_every_operator_has_a_test() -> None:
-    assert set(CASES) == set(_RULES)
+    assert set(CASES) == set(RULES)
 
 
 def changed_and_read(x: Any) -> Any:
@@ -206,3 +261,52 @@ def test_a_program_stays_as_it_is_and_no_input_is_changed() -> None:
     assert made is not None and made.graph is not program.graph and str(program) == before
     assert not any(node.target._schema.is_mutable for node in made.graph.nodes if hasattr(node.target, "_schema"))
     assert simpler(program_of(lambda x: x.add_(1), X)) is None
+
+
+def without_gradients(x: Any) -> Any:
+    y = x * 2
+    with torch.no_grad():
+        z = functional.relu(y) + x
+        z.mul_(3)
+        total, least = torch.mean(z, 1), torch.min(z, y)
+    return total + torch.mean(y, 1), least.add_(y)
+
+
+def in_float32(x: Any) -> Any:
+    with torch.autocast("cpu", enabled=False):
+        y = torch.mean(x, 1, keepdim=True) + x
+        with torch.no_grad():
+            y = y * x
+    return y - x
+
+
+@pytest.mark.parametrize("function", [without_gradients, in_float32])
+def test_blocks_are_written_in_their_place(function: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    program = program_of(function, X)
+    assert any("wrap_with" in str(node.target) for node in program.graph.nodes)
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", None)
+    agree_at(function, [(tensor(*shape),) for shape in (X, *OTHERS)], program=program)
+
+
+def autocast(x: Any) -> Any:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return torch.matmul(x, x.transpose(2, 3)).float()
+
+
+@pytest.mark.parametrize(
+    "function", [autocast, lambda x: torch.roll(x, 1, 2), lambda x: torch.addcmul(x, x, x, value=2)]
+)
+def test_what_has_no_rule_is_left_to_pytorch(function: Callable[..., Any]) -> None:
+    assert simpler(program_of(function, X)) is None
+
+
+def written_within(x: Any) -> Any:
+    y = x * 2
+    with torch.no_grad():
+        y.add_(1)
+    return y * 3
+
+
+def test_what_a_block_writes_in_place_is_left_to_pytorch() -> None:
+    assert simpler(program_of(written_within, X)) is None
+    agree_at(written_within, [(tensor(*shape),) for shape in (X, *OTHERS)])
