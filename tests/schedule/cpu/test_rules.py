@@ -238,6 +238,7 @@ KERNELS = {
     "chain": (lambda x: topi.tanh(topi.nn.relu(topi.add(x, x))), [(n, 33)], elementwise),
     "transpose": (lambda x: topi.transpose(x, (1, 0)), [(n, 300)], transpose),
     "transpose of odd sizes": (lambda x: topi.transpose(x, (1, 0)), [(131, 129)], transpose),
+    "transpose of many elements": (lambda x: topi.transpose(x, (1, 0)), [(701, 403)], transpose),
     "transpose and add": (
         lambda x, y: topi.add(topi.nn.relu(topi.transpose(x, (0, 2, 1))), y),
         [(n, 19, 70), (n, 70, 19)],

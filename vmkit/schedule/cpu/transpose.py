@@ -29,7 +29,9 @@ __all__ = ["RULE", "Decisions"]
 
 _LEAST = 4  # elements of an axis of the input below which its lines are used up anyway
 _SIDES = {8: 16, 16: 8}  # of a square in registers of 128 bits, by the bits of an element
-_MOST = 16  # the side of a larger element's: where vectors are that long there are twice as many of them
+_MOST = 8  # the side of a larger element's
+# The same where vectors are that long, of as many elements as are worth compiling four times the code.
+_MOST_OF_LARGE, _LARGE = 16, 1 << 18
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     least = min(here or GATHERED, there or GATHERED)
     if least < _LEAST:
         return None
-    side = _side(kernel, target)
+    side = _side(sch, kernel, target)
     while side > min(here or side, there or side):
         side //= 2
     line = max(side, CACHES.line * 8 // kernel.bits)
@@ -127,10 +129,11 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     return sch
 
 
-def _side(kernel: _Kernel, target: Target) -> int:
+def _side(sch: s_tir.Schedule, kernel: _Kernel, target: Target) -> int:
     """Return the side of the squares that are transposed in registers."""
     width = processor_of(target).vectors.lanes * 32
-    return _SIDES.get(kernel.bits, min(_MOST, width // kernel.bits))
+    is_large = None not in [extent(sch, loop) for loop in kernel.loops] and static_size(sch, kernel.loops) >= _LARGE
+    return _SIDES.get(kernel.bits, min(_MOST_OF_LARGE if is_large else _MOST, width // kernel.bits))
 
 
 def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
