@@ -57,20 +57,23 @@ def between(
     return quantized(ctx, compute(dequantized(ctx, x, x_scale, x_zero)), y_scale, y_zero, ctx.dtype(x))
 
 
+def looked_up(ctx: Context, compute: Callable[[Expr], Expr], x: Expr, *numbers: Expr | None) -> Expr:
+    """Return a function of each number by itself: of bytes by a table of 256, where all other numbers are known."""
+    dtype = ctx.dtype(x)
+    if dtype not in ("uint8", "int8") or any(v is not None and ctx.static(v) is None for v in numbers):
+        return compute(x)
+    # Constants are folded to the 256 results.
+    table = compute(constant(np.arange(256, dtype="uint8").view(dtype)))
+    index = x if dtype == "uint8" else relay.reinterpret(x, "uint8")
+    return relay.take(table, relay.cast(index, "int32"), axis=0, mode="fast")
+
+
 @converter("QLinearSigmoid", domain=_MICROSOFT)
 def qlinear_sigmoid(
     ctx: Context, x: Expr, x_scale: Expr, x_zero: Expr | None, y_scale: Expr, y_zero: Expr | None = None
 ) -> Expr:
-    def computed(v: Expr) -> Expr:
-        return between(ctx, relay.sigmoid, v, x_scale, x_zero, y_scale, y_zero)
-
-    dtype, numbers = ctx.dtype(x), (x_scale, x_zero, y_scale, y_zero)
-    if dtype not in ("uint8", "int8") or any(v is not None and ctx.static(v) is None for v in numbers):
-        return computed(x)
-    # Constants are folded to the 256 results.
-    table = computed(constant(np.arange(256, dtype="uint8").view(dtype)))
-    index = x if dtype == "uint8" else relay.reinterpret(x, "uint8")
-    return relay.take(table, relay.cast(index, "int32"), axis=0, mode="fast")
+    numbers = (x_scale, x_zero, y_scale, y_zero)
+    return looked_up(ctx, lambda v: between(ctx, relay.sigmoid, v, *numbers), x, *numbers)
 
 
 @converter("QLinearLeakyRelu", domain=_MICROSOFT)
@@ -84,7 +87,8 @@ def qlinear_leaky_relu(
     *,
     alpha: float = 0.01,
 ) -> Expr:
-    return between(ctx, lambda v: relay.nn.leaky_relu(v, alpha), x, x_scale, x_zero, y_scale, y_zero)
+    numbers = (x_scale, x_zero, y_scale, y_zero)
+    return looked_up(ctx, lambda v: between(ctx, lambda f: relay.nn.leaky_relu(f, alpha), v, *numbers), x, *numbers)
 
 
 @converter("QLinearReduceMean", domain=_MICROSOFT)
@@ -117,12 +121,12 @@ def qlinear_where(
     z_zero: Expr,
 ) -> Expr:
     """Each of both is quantised anew on its own, so that a broadcast one is not computed for every element."""
-    dtype = ctx.dtype(x)
-    kept, other = (
-        quantized(ctx, dequantized(ctx, value, scale, zero), z_scale, z_zero, dtype)
-        for value, scale, zero in ((x, x_scale, x_zero), (y, y_scale, y_zero))
-    )
-    return relay.where(condition, kept, other)
+
+    def anew(value: Expr, scale: Expr, zero: Expr) -> Expr:
+        numbers = (scale, zero, z_scale, z_zero)
+        return looked_up(ctx, lambda v: between(ctx, lambda f: f, v, *numbers), value, *numbers)
+
+    return relay.where(condition, anew(x, x_scale, x_zero), anew(y, y_scale, y_zero))
 
 
 @converter("QLinearConcat", domain=_MICROSOFT)
