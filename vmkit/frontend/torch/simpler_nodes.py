@@ -159,8 +159,8 @@ class Writer:
         name, *given = [each for each in node.args if isinstance(each, fx.Node)]
         block = getattr(node.graph.owning_module, str(name.target)).graph
         results = block.output_node().args[0]
-        are_known = len(given) == len(block.find_nodes(op="placeholder"))
-        if not (are_known and all(isinstance(each, fx.Node) for each in results)):
+        are_nodes = isinstance(results, tuple | list) and all(isinstance(each, fx.Node) for each in results)
+        if not are_nodes or len(given) != len(block.find_nodes(op="placeholder")):
             raise UnknownError
         inputs = iter(given)
         for place, each in enumerate(block.nodes, 1):

@@ -57,7 +57,7 @@ def between(
     return quantized(ctx, compute(dequantized(ctx, x, x_scale, x_zero)), y_scale, y_zero, ctx.dtype(x))
 
 
-def looked_up(ctx: Context, compute: Callable[[Expr], Expr], x: Expr, *numbers: Expr | None) -> Expr:
+def _looked_up(ctx: Context, compute: Callable[[Expr], Expr], x: Expr, *numbers: Expr | None) -> Expr:
     """Return a function of each number by itself: of bytes by a table of 256, where all other numbers are known."""
     dtype = ctx.dtype(x)
     if dtype not in ("uint8", "int8") or any(v is not None and ctx.static(v) is None for v in numbers):
@@ -73,7 +73,7 @@ def qlinear_sigmoid(
     ctx: Context, x: Expr, x_scale: Expr, x_zero: Expr | None, y_scale: Expr, y_zero: Expr | None = None
 ) -> Expr:
     numbers = (x_scale, x_zero, y_scale, y_zero)
-    return looked_up(ctx, lambda v: between(ctx, relay.sigmoid, v, *numbers), x, *numbers)
+    return _looked_up(ctx, lambda v: between(ctx, relay.sigmoid, v, *numbers), x, *numbers)
 
 
 @converter("QLinearLeakyRelu", domain=_MICROSOFT)
@@ -88,7 +88,7 @@ def qlinear_leaky_relu(
     alpha: float = 0.01,
 ) -> Expr:
     numbers = (x_scale, x_zero, y_scale, y_zero)
-    return looked_up(ctx, lambda v: between(ctx, lambda f: relay.nn.leaky_relu(f, alpha), v, *numbers), x, *numbers)
+    return _looked_up(ctx, lambda v: between(ctx, lambda f: relay.nn.leaky_relu(f, alpha), v, *numbers), x, *numbers)
 
 
 @converter("QLinearReduceMean", domain=_MICROSOFT)
@@ -124,7 +124,7 @@ def qlinear_where(
 
     def anew(value: Expr, scale: Expr, zero: Expr) -> Expr:
         numbers = (scale, zero, z_scale, z_zero)
-        return looked_up(ctx, lambda v: between(ctx, lambda f: f, v, *numbers), value, *numbers)
+        return _looked_up(ctx, lambda v: between(ctx, lambda f: f, v, *numbers), value, *numbers)
 
     return relay.where(condition, anew(x, x_scale, x_zero), anew(y, y_scale, y_zero))
 
