@@ -35,6 +35,7 @@ from .cache_key import kernel_key
 from .code_target import code_target, llvm_level
 from .kernel_modules import modules_to_link, number_of_modules
 from .kernel_pipeline import PIPELINE
+from .pool_code import has_pool, pool_object
 from .surroundings import Surroundings
 from .units import Unit, built
 
@@ -65,7 +66,7 @@ def linked_kernels(
     if link is None:
         logger.info("cache: kernels are not kept, since no C compiler is there to link them")
         return None
-    objects = _objects(_units(kernels, shapes), target, kept)
+    objects = [*_objects(_units(kernels, shapes), target, kept), *_pool(target)]
     try:
         file = linked(objects, link)
     except RuntimeError as error:
@@ -110,8 +111,13 @@ def kernel_objects(
 
     # What other cores have begun comes last, so that nothing waits for it.
     jobs: list[Callable[[], bytes]] = [*(partial(code, unit) for unit in units), *codes]
-    objects = tuple(on_all_cores(_called, jobs))
+    objects = (*on_all_cores(_called, jobs), *_pool(target))
     return Objects(objects, description_of(target)[0], lambda: on_deep_stack(again))
+
+
+def _pool(target: Target) -> list[bytes]:
+    """Return what kernels share their work by."""
+    return [pool_object(target)] if has_pool(target) else []
 
 
 def _called(job: Callable[[], bytes]) -> bytes:

@@ -61,6 +61,7 @@ from .kernel_modules import modules_of
 from .kernel_objects import kernel_objects, linked_kernels
 from .kernel_pipeline import PIPELINE
 from .options import OWN_KERNELS, CompilerOptions
+from .pool_code import has_pool, pool_library, shares_work, with_slot
 
 __all__ = [
     "Bytecode",
@@ -302,10 +303,16 @@ def _libraries(
     if kernels is not None and "wasm" in str(target.attrs.get("mtriple", "")):
         # There a library is linked into the program that runs it, and registers its functions when that starts.
         kernels, most = kernels.with_attr("system_lib_prefix", ""), 1
-    units = [] if kernels is None else [(mod, PIPELINE) for mod in modules_of(kernels, most)]
+    mods = [] if kernels is None else modules_of(kernels, most)
+    with_pool = has_pool(target) and any(map(shares_work, mods))
+    if with_pool:
+        mods = [with_slot(mod, number) for number, mod in enumerate(mods)]
+    units = [(mod, PIPELINE) for mod in mods]
     if shapes is not None:
         units.append((shapes, SHAPES))
     made = list(on_all_cores(lambda unit: tvm.tirx.build(unit[0], code_target(target, unit[0]), unit[1]), units))
+    if with_pool:
+        made.append(pool_library(target))
     for each in made[1:]:
         made[0].import_module(each)
     return tuple(made[:1])

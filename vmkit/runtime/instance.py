@@ -60,7 +60,9 @@ class Instance:
         limits: Limits | None = None,
     ) -> None:
         self.limits = limits or Limits()
-        self.module: tvm.runtime.Module = started(executable, devices, memory_cfg, self.limits)
+        self.module: tvm.runtime.Module = started(
+            executable, devices, memory_cfg, self.limits, several_threads=num_threads > 1
+        )
         self.devices = tuple(devices)
         self.device = devices[0]
         self.check_inputs = check_inputs

@@ -24,6 +24,7 @@ from .failures import useful_line
 from .limits import Limits
 from .memory_limit import counted
 from .polling import can_run_on, polled, with_run_state
+from .pool import share_work
 from .stack_guard import guarded
 
 if TYPE_CHECKING:
@@ -48,11 +49,14 @@ def started(
     devices: Sequence[Device],
     memory_cfg: str | Mapping[Any, str] | None,
     limits: Limits | None = None,
+    *,
+    several_threads: bool = False,
 ) -> tvm.runtime.Module:
     """Return TVM's VM with an executable loaded, every kernel found and its weights passed to its functions.
 
     A program that may run for any time, or has a time, looks at a flag: it has the function :data:`.polling.FLAG` then.
-    One with long kernel groups or loops has :data:`.polling.STATE`.
+    One with long kernel groups or loops has :data:`.polling.STATE`. With `several_threads` its kernels share their work
+    by the process' pool.
 
     Raises
     ------
@@ -89,6 +93,8 @@ def started(
         runnable = executable.runnable(program if program is not executable.program else None)
         if not all(has_global_function(n) or runnable.implements_function(n, True) for n in program.packed_names):
             whole()  # some functions that programs call are TVM's own in Python, such as those of relax.nonzero
+        if several_threads:
+            share_work(runnable.imports)
         module = runnable["vm_load_executable"]()
         module["vm_initialization"](*options)
         for name in sorted(takers):

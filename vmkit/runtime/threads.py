@@ -1,15 +1,16 @@
 """How many threads the kernels of a call run on.
 
-TVM keeps a pool of worker threads for every thread that calls kernels: it is made when a kernel first shares its work,
-has as many threads as that calling thread was allowed at that moment, and never grows. How many of them a kernel uses
-is a setting of the calling thread too. Left alone, four Python threads on four cores would start sixteen threads, each
-bound to a core that three others are bound to as well. So here
+Kernels share their work among the threads of this process' pool (:mod:`.pool`). Libraries without its code, which are
+those for other systems and files of earlier releases, do so by TVM's: TVM keeps a pool of worker threads for every
+thread that calls kernels. It is made when a kernel first shares its work, has as many threads as that calling thread
+was allowed at that moment, and never grows. With both, how many threads a kernel uses is a setting of the calling
+thread. Left alone, four Python threads on four cores would have sixteen threads compute. So here
 
 - every call says how many threads it may use, and the calling thread is set to that: with one, kernels run in the
   caller's thread, and no pool is made or woken;
 - calls at the same time, of whatever machine, divide the processors of this process among them;
-- worker threads may run on any processor that the process may use: they are not bound to one, unless the environment
-  variable ``TVM_BIND_THREADS`` is set to 1.
+- worker threads may run on any processor that the process may use: they are not bound to one, unless they are TVM's
+  and the environment variable ``TVM_BIND_THREADS`` is set to 1.
 
 What a call sets stays set for its thread: kernels that it calls later without vmkit use as many threads.
 """
@@ -25,6 +26,7 @@ from typing import Any, TypeVar
 
 from .._tvm.running import configure_pool, limit_threads_of_this_thread, pool_size
 from ..errors import OptionError
+from .pool import process_pool
 
 __all__ = ["PoolTooSmall", "call_with_threads", "checked_threads", "default_threads", "usable_processors"]
 
@@ -66,7 +68,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class PoolTooSmall(Exception):
-    """The calling thread has a pool already, of fewer threads than were asked for."""
+    """The calling thread has a pool of TVM's already, of fewer threads than were asked for."""
 
 
 @functools.cache
@@ -136,8 +138,14 @@ def call_with_threads(num_threads: int, function: Callable[..., T], values: Sequ
             return function(*values)
         finally:
             _in_use.pop()
-    if 0 < _setting.pool < num_threads:
+    pool = process_pool()
+    if pool is not None:
+        if pool.size < num_threads:
+            pool.grow(num_threads)
+    elif 0 < _setting.pool < num_threads:
         raise PoolTooSmall
+    elif _setting.pool == 0:
+        _make_pool(num_threads)
     return _call_with_share(num_threads, function, values)
 
 
@@ -147,8 +155,6 @@ def _call_with_share(num_threads: int, function: Callable[..., T], values: Seque
     _calls.append(None)
     try:
         share = max(1, min(num_threads, processors // len(_calls), processors - len(_in_use)))
-        if _setting.pool == 0:
-            _make_pool(num_threads)
         if _setting.threads != share:
             _limit(share)
         _in_use.extend([None] * share)
@@ -161,7 +167,7 @@ def _call_with_share(num_threads: int, function: Callable[..., T], values: Seque
 
 
 def _make_pool(num_threads: int) -> None:
-    """Have this thread's pool made, by asking for its size while the limit is in force."""
+    """Have TVM's pool of this thread made, by asking for its size while the limit is in force."""
     limit_threads_of_this_thread(num_threads)
     pool_size()
     _limit(num_threads)
@@ -172,7 +178,7 @@ def _make_pool(num_threads: int) -> None:
 
 def _limit(threads: int) -> None:
     """Let kernels called from this thread use so many threads."""
-    if threads > 1:
+    if threads > 1 and process_pool() is None:
         configure_pool(_DEFAULT_MODE, threads)  # how many of the pool's threads get work; it resets the limit
     limit_threads_of_this_thread(threads)  # at 1, kernels do not go to the pool at all
     _setting.threads = threads
