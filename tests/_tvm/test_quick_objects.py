@@ -53,3 +53,17 @@ def test_walks_visit_the_classes_that_are_asked_for_and_refuse_others() -> None:
         with pytest.raises(TypeError, match="structural_walk callback type"):
             tvm_ffi.structural_walk(n, (type("Unregistered", (), {}), found.append))
     assert [type(part) for part in found] == [tvm.tirx.Mul, tvm.tirx.Add] * 2
+
+
+def test_walks_take_callbacks_of_every_form() -> None:
+    n = tvm.tirx.Var("n", "int64")
+    both, either, each = [], [], []
+    total = n + n * 2
+    tvm_ffi.structural_walk(total, [(tvm.tirx.Add, both.append), (tvm.tirx.Mul, both.append)])
+    tvm_ffi.structural_walk(total, ((tvm.tirx.Add, both.append), (tvm.tirx.Mul, both.append)))
+    tvm_ffi.structural_walk(total, ((tvm.tirx.Add, tvm.tirx.Mul), either.append))
+    tvm_ffi.structural_walk(total, each.append)
+    assert [type(part) for part in both] == [tvm.tirx.Mul, tvm.tirx.Add] * 2
+    assert [type(part) for part in either] == [tvm.tirx.Mul, tvm.tirx.Add] and len(each) > 3
+    with pytest.raises(TypeError, match="structural_walk callbacks"):
+        tvm_ffi.structural_walk(total, 3)  # type: ignore[arg-type]

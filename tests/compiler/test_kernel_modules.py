@@ -236,6 +236,15 @@ def test_small_kernels_take_time_too() -> None:
     assert [len(each.functions) for each in modules_of(kernels, 2)] == [5, 19]
 
 
+def test_a_few_large_kernels_are_spread_too() -> None:
+    """As the products of a network at level 1, of which seven are most of what is built."""
+    large = {f"kernel{n}": stores(150) for n in range(6)}
+    kernels = tvm.IRModule(large | {f"small{n}": stores(1) for n in range(12)})
+    assert number_of_modules(kernels, 2) == 4
+    assert sorted(len(each.functions) for each in modules_to_link(kernels, 4)) == [1, 2, 2, 13]
+    assert number_of_modules(tvm.IRModule(large), 2) == 1  # they are built sooner than linked
+
+
 def test_one_core_and_few_kernels_make_one_module(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_modules, "_LARGEST", 1000)
     with using_cores(1):

@@ -72,7 +72,7 @@ def test_passes_of_relay_that_run_where_they_are_required() -> None:
 
 def test_the_first_level_has_all_passes_and_shares_the_kernels_that_take_longest_to_build() -> None:
     assert {row.level for row in PASSES} == {None, 0, 1}
-    shared = {"FuseInvertedResiduals", "PadChannels", "UsePackedGemm", "UseWinograd"}
+    shared = {"ExtendConcatenations", "FuseInvertedResiduals", "PadChannels", "UsePackedGemm", "UseWinograd"}
     assert {row.name for row in PASSES if row.shares_kernels} == shared
 
 

@@ -112,3 +112,11 @@ def test_a_gpu_is_as_the_nearest_one_below(arch: str, multiprocessors: int, has_
 def test_a_gpu_has_the_limits_that_its_target_says() -> None:
     target = Target({"kind": "vulkan", "max_num_threads": 128, "max_shared_memory_per_block": 16384})
     assert (gpu_of(target).threads, gpu_of(target).shared, gpu_of(target).vector) == (128, 16384, 4)
+
+
+@pytest.mark.parametrize(
+    ("distance", "lines"),
+    [(64, 512), (196, 512), (784, 512), (128, 256), (2304, 128), (2048, 16), (4096, 8), (65536, 8)],
+)
+def test_lines_that_lie_a_power_of_two_apart_share_places(distance: int, lines: int) -> None:
+    assert CACHES.lines_apart(distance) == lines

@@ -20,6 +20,7 @@ _item_of_any = tvm_ffi.Array.__getitem__
 # What finds the number of a class that a walk or a map asks for; it computes what the class is as an annotation.
 _walks: Any = structural
 _number_of_class = _walks._callback_type_to_type_index
+_callbacks_of_any = _walks._normalize_callbacks
 
 
 def look_quickly() -> None:
@@ -35,6 +36,7 @@ def look_quickly() -> None:
     tvm_ffi.Array.__iter__ = _iterate  # type: ignore[method-assign]
     tvm_ffi.Array.__getitem__ = _item  # type: ignore[method-assign]
     _walks._callback_type_to_type_index = lru_cache(1 << 10)(_number_of_class)
+    _walks._normalize_callbacks = _callbacks
 
 
 def _register(cls: abc.ABCMeta, subclass: type) -> type:
@@ -51,3 +53,14 @@ def _item(array: tvm_ffi.Array[Any], at: Any) -> Any:
     if type(at) is int and 0 <= at < array_size(array):
         return array_item(array, at)
     return _item_of_any(array, at)
+
+
+def _callbacks(callbacks: Any, *, api_name: str) -> list[tuple[Any, Any]]:
+    if type(callbacks) is tuple:
+        if not callbacks:
+            return []
+        if len(callbacks) == 2 and callable(callbacks[1]):
+            kinds, callback = callbacks
+            return [(kind, callback) for kind in kinds] if isinstance(kinds, tuple) else [(kinds, callback)]
+    normalized: list[tuple[Any, Any]] = _callbacks_of_any(callbacks, api_name=api_name)
+    return normalized

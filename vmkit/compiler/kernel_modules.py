@@ -21,6 +21,8 @@ _FEWEST = 8  # functions of a module: setting up LLVM for one takes as long as b
 
 _LARGEST = 200  # stores of a module: of more, what LLVM has in memory for it is more than most weights are
 
+_WORTH = 250  # stores of a module, be it of a few functions, that take ten times as long as setting up LLVM for it
+
 _OF_ITSELF = 16  # stores that take as long as all of a small function but its stores
 
 Functions = dict[ir.GlobalVar, tirx.PrimFunc]
@@ -31,8 +33,11 @@ def number_of_modules(kernels: tvm.IRModule, cores: int) -> int:
 
     As many as there are cores, and more if these would be large. Each is in memory only while it is built.
     """
+    count = len(kernels.functions)
+    if count < 2 * _FEWEST:
+        return 1  # linking them would take longer
     size = sum(_size(function) for function in kernels.functions.values())
-    return max(1, min(max(cores, size // _LARGEST), len(kernels.functions) // _FEWEST))
+    return max(1, min(max(cores, size // _LARGEST), _most(count, size)))
 
 
 def modules_of(kernels: tvm.IRModule, most: int) -> list[tvm.IRModule]:
@@ -52,11 +57,15 @@ def modules_to_link(
         # Those that a group calls follow it. Were all in its module, a program of one group would be one module.
         for gvar, function in functions.items():
             kinds.setdefault(kind(function), {})[gvar] = function
-    share = max(1, most) / max(1, len(kernels.functions))
+    sizes = {kind: sum(map(_size, alike.values())) for kind, alike in kinds.items()}
+    total = max(1, sum(sizes.values()))
     modules = [
         functions
-        for alike in kinds.values()
-        for functions in _cut([{g: f} for g, f in alike.items()], min(round(len(alike) * share), len(alike) // _FEWEST))
+        for kind, alike in kinds.items()
+        for functions in _cut(
+            [{gvar: function} for gvar, function in alike.items()],
+            min(round(most * sizes[kind] / total), _most(len(alike), sizes[kind])),
+        )
     ]
     parts = {gvar.name_hint: function for gvar, function in kernels.functions.items() if is_part(function)}
     symbols = {name: linker_symbol(name, part) for name, part in parts.items()}
@@ -72,6 +81,11 @@ def modules_to_link(
 def _in_modules(kernels: tvm.IRModule, most: int) -> list[Functions]:
     """Return the functions of each module, with all parts that these call."""
     return _cut(list(_with_their_parts(kernels)), min(most, len(kernels.functions) // _FEWEST))
+
+
+def _most(functions: int, size: int) -> int:
+    """Return in how many modules so many functions, with so many stores, are built at most."""
+    return min(functions, max(functions // _FEWEST, size // _WORTH))
 
 
 def _cut(kernels: Sequence[Functions], most: int) -> list[Functions]:

@@ -228,6 +228,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "JoinExtremes", _cpu, _lanes),
     PassRow(1, "SeparatePools", _cpu),
     PassRow(1, "JoinAfterPools", _cpu, _lanes),
+    PassRow(1, "ExtendConcatenations", _cpu, shares_kernels=True),
     PassRow(1, "UseWinograd", _cpu, _machine, shares_kernels=True),
     PassRow(1, "PackAMXTiles", _cpu_with_matrix_unit),
     PassRow(1, "UsePackedGemm", _cpu, _registers, shares_kernels=True),

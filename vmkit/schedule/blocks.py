@@ -21,6 +21,7 @@ from ..relay.op.ordering import first_largest, first_smallest
 from .expressions import known, loads_in
 
 __all__ = [
+    "STACK",
     "Block",
     "Loop",
     "SingleReduction",
@@ -40,7 +41,8 @@ __all__ = [
     "unmarked",
 ]
 
-_STACK = 8192  # bytes of a line that are kept on the stack
+STACK = 8192
+"""Bytes of what a kernel makes that are kept on the stack."""
 
 
 def kernel_blocks(schedule: s_tir.Schedule) -> list[Block]:
@@ -76,7 +78,7 @@ def keep_on_stack(schedule: s_tir.Schedule, block: Block, loops: list[Loop]) -> 
     """
     is_known = all(extent(schedule, loop) is not None for loop in loops)
     bits = tvm.DataType(str(schedule.get(block).writes[0].source.ty.dtype)).bits
-    if is_known and static_size(schedule, loops) * bits <= _STACK * 8:
+    if is_known and static_size(schedule, loops) * bits <= STACK * 8:
         schedule.set_scope(block, 0, "local")
 
 

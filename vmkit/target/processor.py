@@ -6,6 +6,8 @@ numbers below on every processor. A size that was tuned as a part of a cache is 
 
 from __future__ import annotations
 
+from math import gcd
+
 from tvm.target import Target
 
 from .._dataclasses import dataclass
@@ -13,7 +15,10 @@ from .integer_unit import IntegerUnit, integer_unit
 from .matrix_unit import MatrixUnit, matrix_unit
 from .vectors import VectorUnit, vector_unit
 
-__all__ = ["CACHES", "MATRIX_CACHES", "RATES", "Caches", "Processor", "Rates", "cores_of", "processor_of"]
+__all__ = ["CACHES", "MATRIX_CACHES", "PAGE", "RATES", "Caches", "Processor", "Rates", "cores_of", "processor_of"]
+
+PAGE = 4096
+"""Bytes of a page of memory: up to its end a processor fetches ahead."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,15 @@ class Caches:
     def three_quarters_of_second(self) -> int:
         """Rows that stay beside one block of a weight in use and another on its way."""
         return self.second * 3 // 4
+
+    def lines_apart(self, distance: int) -> int:
+        """Return how many lines stay in the first cache that lie so many bytes apart.
+
+        What a line lies at within a page says where it may stay, so those a multiple of some lines apart share places.
+        """
+        places = PAGE // self.line
+        used = places // gcd(places, distance // self.line) if distance % self.line == 0 else places
+        return self.first // self.line * used // places
 
 
 CACHES = Caches(first=32 << 10, second=1 << 20)

@@ -11,6 +11,7 @@ from tvm import relax, te
 
 import vmkit
 from vmkit import relay
+from vmkit.schedule.cpu import line_stages
 
 CASES = {
     "every second, padded": ((3, 3), (2, 2), (1, 1), (1, 1, 1, 1)),
@@ -54,6 +55,38 @@ def test_pools_of_images_of_any_size(case: str, kind: str, dtype: str) -> None:
         # Means of integers are rounded towards zero.
         result = result.astype(dtype) if dtype != "int8" else np.trunc(result + 1e-9).astype(dtype)
         np.testing.assert_allclose(machine.run(values).numpy(), result, rtol=1e-5, atol=1e-5)
+
+
+KNOWN = {
+    # By name: window, steps, padding, image, and how many lines a stage takes.
+    "one by one": ((3, 3), (1, 1), (1, 1, 1, 1), (57, 57), 19),
+    "one by one, wide": ((3, 5), (1, 1), (1, 4, 1, 0), (12, 200), 6),
+    "every second": ((3, 3), (2, 2), (1, 1, 1, 1), (32, 40), 16),
+    "every second, behind": ((3, 2), (2, 2), (0, 0, 1, 1), (31, 41), 15),
+    "along lines": ((1, 3), (1, 2), (0, 1, 0, 1), (6, 33), 6),
+    "a prime number of long lines": ((3, 3), (1, 1), (1, 1, 1, 1), (7, 300), 1),
+    "short lines": ((3, 3), (2, 2), (1, 1, 1, 1), (14, 14), 1),
+}
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+@pytest.mark.parametrize("case", KNOWN)
+def test_pools_of_known_sizes_take_several_lines_through_a_stage(
+    case: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size, strides, padding, image, rows = KNOWN[case]
+    monkeypatch.setitem(CASES, case, (size, strides, (1, 1), padding))
+    taken = []
+    whole = line_stages.Window.written
+    monkeypatch.setattr(line_stages.Window, "written", lambda w, f: taken.append(w.rows) or whole(w, f))
+    x = relay.var("x", shape=(1, 2, *image))
+    pool = relay.nn.max_pool2d if kind == "max" else relay.nn.avg_pool2d
+    made = relay.nn.relu(pool(x, size, strides, (1, 1), padding))
+    machine = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], made), "native"), "cpu")
+    values = np.random.default_rng(0).uniform(-60, 60, (1, 2, *image)).astype("float32")
+    result = np.maximum(expected(values, kind, case), 0)
+    np.testing.assert_allclose(machine.run(values).numpy(), result, rtol=1e-5, atol=1e-5)
+    assert set(taken) == {rows}
 
 
 def test_a_window_whose_test_of_the_edges_is_in_the_sum_is_left_alone() -> None:

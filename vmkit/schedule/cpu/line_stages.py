@@ -7,21 +7,27 @@ from functools import reduce
 from itertools import product
 from math import prod
 
+import tvm
 import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.ir import Range
+from tvm.sym import Analyzer
 
 from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad, is_choice
-from ..blocks import SingleReduction, accesses, single_reduction
+from ..blocks import STACK, SingleReduction, accesses, single_reduction
 from ..expressions import conjuncts, known, loads_in, replaced, stride, uses
 from .boundary_peeling import adds_nothing
 from .stages import block_of, is_chain, nests_of, with_nests
 
-__all__ = ["AFTER", "LINES", "PADDED", "RESULTS", "Window", "window_of"]
+__all__ = ["AFTER", "LINES", "LONG", "PADDED", "RESULTS", "Window", "window_of"]
 
-LINES, PADDED, RESULTS, AFTER = "lines", "padded", "results", "after"
-"""The names of the blocks: what a window leaves of lines, that with what pads its ends, the results, these mapped."""
+LINES, PADDED, RESULTS, AFTER, _ENDS = "lines", "padded", "results", "after", "ends"
+"""The names of the blocks: what a window leaves of lines, that with what pads its ends, the results, these mapped; what
+pads the ends alone."""
+
+LONG = 16
+"""Results of a line that are worth vectors of their own."""
 
 _WRITTEN_OUT = 27  # the most steps of a window that are terms of one expression
 
@@ -37,6 +43,14 @@ class _Padding:
     data: TensorLoad
     across: list[tirx.Expr]
     ends: list[tirx.Expr]  # tests of the last axis
+
+
+@dataclass(frozen=True)
+class _Around:
+    """The loops around all stages, the last of which goes over the lines by so many rows."""
+
+    loops: list[tirx.Var]
+    rows: int
 
 
 @dataclass(frozen=True)
@@ -79,10 +93,26 @@ class Window:
         """The size of the data along the last axis."""
         return (self.load if self.padding is None else self.padding.data).source.ty.shape[-1]
 
+    @property
+    def rows(self) -> int:
+        """How many lines of results go through a stage before the next one; 1 of an unknown number or length.
+
+        What is read across two vectors that were just stored waits until both have come to the cache.
+        """
+        count, width = known(self.lines[-1].dom.extent), known(self.load.source.ty.shape[-1])
+        if not count or not width or (known(self.last.dom.extent) or 0) < LONG:
+            return 1
+        bits = tvm.DataType(str(self.node.writes[0].source.ty.dtype)).bits
+        most = STACK * 8 // (bits * width)
+        return next((n for n in range(min(count, most), 1, -1) if count % n == 0), 1)
+
     def written(self, function: tirx.PrimFunc) -> tirx.PrimFunc:
-        """Return the kernel with loops over lines of results, within which the stages of a line follow each other."""
+        """Return the kernel with loops over lines of results, within which the stages of some lines follow each other.
+
+        Each stage has a loop over these lines, where they are more than one.
+        """
         root, nests, buffers = function.body.block, list[tirx.Stmt](), list[tirx.Buffer]()
-        around = [tirx.Var(v.var.name, str(v.var.ty.dtype)) for v in self.lines]
+        around = _Around([tirx.Var(v.var.name, str(v.var.ty.dtype)) for v in self.lines], self.rows)
         outer, results = [v.dom.extent for v in self.lines], self.node.writes[0].source
         dtype, init = str(results.ty.dtype), self.node.init.value
 
@@ -95,12 +125,22 @@ class Window:
 
         read: Read = self._element
         place, steps = self._place(self.last.var, self.along.var), self.across
-        if any(known(v.dom.extent) != 1 for v in steps):
-            made = stage(LINES, self.width)
+        is_padded = self.padding is not None and bool(self.padding.ends)
+        ends = self._ends() if around.rows > 1 else None
+        has_lines = any(known(v.dom.extent) != 1 for v in steps)
+        if has_lines:
+            made = stage(PADDED if ends else LINES, self.load.source.ty.shape[-1] if ends else self.width)
             x = _axis("x", self.width)
-            nests.append(self._reduced(LINES, made, around, x, steps, read(x.var)))
+            at = x.var if ends is None else x.var + ends[0]
+            nests.append(self._reduced(LINES, made, around, x, steps, read(x.var), at))
             read, steps = read_of(made), []
-        if self.padding is not None and self.padding.ends:
+        if has_lines and ends:
+            for begin, size in ((0, ends[0]), (ends[0] + ends[1], ends[2])):
+                x = _axis("x", tirx.IntImm(str(self.last.var.ty.dtype), size))
+                store = tirx.BufferStore(made, init, [*(v.var for v in self.lines), x.var + begin])
+                nests += [_nest(_ENDS, store, around, [*self.lines, x])] if size else []
+            place = self.load.indices[-1]
+        elif is_padded:
             width = self.load.source.ty.shape[-1]
             made, x = stage(PADDED, width), _axis("x", width)
             axes = [*self.lines, x]
@@ -112,7 +152,9 @@ class Window:
             after = block_of(nests_of(function)[-1])
             nests.append(_nest(AFTER, after.body, around, list(after.iter_vars)))
         body: tirx.Stmt = tirx.SeqStmt(nests) if len(nests) > 1 else nests[0]
-        for var, size in zip(reversed(around), reversed(outer), strict=True):
+        *_, count = outer
+        sizes = [*outer[:-1], count // around.rows]
+        for var, size in zip(reversed(around.loops), reversed(sizes), strict=True):
             body = tirx.For(var, tirx.IntImm(str(var.ty.dtype), 0), size, tirx.ForKind.SERIAL, body)
         changed = with_nests(root, [body], [] if self.padding is None else [self.load.source], buffers)
         return function.with_body(s_tir.SBlockRealize([], True, changed))
@@ -121,17 +163,20 @@ class Window:
         self,
         name: str,
         buffer: tirx.Buffer,
-        around: list[tirx.Var],
+        around: _Around,
         axis: tirx.IterVar,
         steps: list[tirx.IterVar],
         element: tirx.Expr,
+        place: tirx.Expr | None = None,
     ) -> tirx.Stmt:
         """Return loops that reduce elements over some axes of the window, for each place on an axis.
 
-        Few steps are written out: LLVM makes vectors of a line whose elements are written once.
+        What that makes is stored at each of these places, or at the one given. Few steps are written out: LLVM makes
+        vectors of a line whose elements are written once.
         """
         axes, init, combine = [*self.lines, axis], self.node.init.value, type(self.node.body.value)
-        at, sizes = [v.var for v in axes], [known(v.dom.extent) for v in steps]
+        at = [*(v.var for v in self.lines), axis.var if place is None else place]
+        sizes = [known(v.dom.extent) for v in steps]
         if prod(size or _WRITTEN_OUT + 1 for size in sizes) > _WRITTEN_OUT:
             value, start = combine(tirx.BufferLoad(buffer, at), element), tirx.BufferStore(buffer, init, at)
             return _nest(name, tirx.BufferStore(buffer, value, at), around, [*axes, *steps], start)
@@ -147,6 +192,18 @@ class Window:
         if self.padding is None or self.padding.ends:
             return place
         return replaced(self.padding.data.indices[-1], {self.padding.axes[-1]: place})
+
+    def _ends(self) -> tuple[int, int, int] | None:
+        """Return how long a padded line is before the data, in it and behind it; None of what is not known or cut."""
+        if self.padding is None or not self.padding.ends:
+            return None
+        last = self.padding.axes[-1]
+        begin = replaced(self.padding.data.indices[-1], {last: tirx.IntImm(str(last.ty.dtype), 0)})
+        first = known(Analyzer().simplify(begin))
+        width, whole = known(self.width), known(self.load.source.ty.shape[-1])
+        if first is None or width is None or whole is None or first > 0 or whole < width - first:
+            return None
+        return -first, width, whole - width + first
 
     def _element(self, at: tirx.Expr) -> tirx.Expr:
         """Return what is reduced of the data at a place along it; what adds nothing where lines are padded."""
@@ -239,18 +296,24 @@ def _axis(name: str, size: tirx.Expr) -> tirx.IterVar:
 def _nest(
     name: str,
     store: tirx.BufferStore,
-    around: Sequence[tirx.Var],
+    around: _Around,
     axes: Sequence[tirx.IterVar],
     init: tirx.BufferStore | None = None,
 ) -> tirx.Stmt:
-    """Return a block within loops over all axes but the first ones, whose loops are around it."""
+    """Return a block within loops over rows and over all axes but the first ones, whose loops are around it."""
     fresh = {v.var: tirx.Var(v.var.name, str(v.var.ty.dtype)) for v in axes}
     own = [tirx.IterVar(v.dom, fresh[v.var], v.iter_type) for v in axes]
     body = replaced(store, fresh)
     start = None if init is None else replaced(init, fresh)
-    loops = [tirx.Var(v.var.name, str(v.var.ty.dtype)) for v in axes[len(around) :]]
+    loops = [tirx.Var(v.var.name, str(v.var.ty.dtype)) for v in axes[len(around.loops) :]]
     block = s_tir.SBlock(own, *accesses(body), name, body, start)
-    made: tirx.Stmt = s_tir.SBlockRealize([*around, *loops], True, block)
+    *outer, line = around.loops
+    row = tirx.Var("row", str(line.ty.dtype))
+    place = line if around.rows == 1 else line * around.rows + row
+    made: tirx.Stmt = s_tir.SBlockRealize([*outer, place, *loops], True, block)
     for var, axis in zip(reversed(loops), reversed(axes), strict=False):
         made = tirx.For(var, axis.dom.min, axis.dom.extent, tirx.ForKind.SERIAL, made)
-    return made
+    if around.rows == 1:
+        return made
+    begin, size = (tirx.IntImm(str(line.ty.dtype), n) for n in (0, around.rows))
+    return tirx.For(row, begin, size, tirx.ForKind.SERIAL, made)

@@ -19,12 +19,10 @@ from ..blocks import Loop, extent, keep_on_stack, kernel_blocks, static_size
 from ..expressions import known
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
-from .line_stages import LINES, PADDED, RESULTS, Window, window_of
-from .overlap import tiles_of_any
+from .line_stages import AFTER, LINES, LONG, PADDED, RESULTS, Window, window_of
+from .overlap import tiles, tiles_of_any
 
 __all__ = ["RULE", "Decisions"]
-
-_LONG = 16  # results of a line that are worth LLVM's own vectors
 
 
 @dataclass(frozen=True)
@@ -67,19 +65,28 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     """Schedule windows line by line."""
     window = window_of(sch)
     assert window is not None
-    count = len(window.lines)
+    count, rows = len(window.lines), window.rows
+    first = count + (rows > 1)  # of the loops along a line
     sch = unchecked_schedule(window.written(sch.mod["main"]))
     blocks = {sch.get(block).name_hint: block for block in kernel_blocks(sch)}
     for name in (LINES, PADDED):
         if name in blocks:
-            keep_on_stack(sch, blocks[name], sch.get_loops(blocks[name])[count : count + 1])
+            keep_on_stack(sch, blocks[name], sch.get_loops(blocks[name])[count : first + 1])
     lines, steps = blocks.get(LINES), list[Loop]()
     if lines is not None:
-        place, *steps = sch.get_loops(lines)[count:]
+        place, *steps = sch.get_loops(lines)[first:]
         place, lane = tiles_of_any(sch, place, decisions.lanes)
         sch.reorder(place, *steps, lane)
         sch.vectorize(lane)
-    outer = sch.get_loops(blocks[RESULTS])[:count]
+    results = blocks[RESULTS]
+    line = sch.get_loops(results)[first:]
+    tile = _tile(window, line, sch, decisions.lanes)
+    if tile:
+        if AFTER in blocks:
+            sch.reverse_compute_inline(blocks[AFTER])
+        _, lane = tiles(sch, line[0], tile)
+        sch.vectorize(lane)
+    outer = sch.get_loops(results)[:count]
     if decisions.parallel:
         is_known = all(extent(sch, loop) for loop in outer)
         whole = [sch.fuse(*outer)] if is_known and len(outer) > 1 else outer
@@ -88,6 +95,16 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
         # What is left of a reduction once its start is apart no longer looks like one.
         sch.decompose_reduction(lines, steps[0])
     return sch
+
+
+def _tile(window: Window, line: list[Loop], sch: s_tir.Schedule, lanes: int) -> int | None:
+    """Return how many results of windows that go along a line one by one are computed at once."""
+    size = extent(sch, line[0])
+    if window.step != 1 or size is None or len(line) > 1:
+        return None
+    while lanes > size:
+        lanes //= 2
+    return lanes if lanes > 1 else None
 
 
 def _overlaps(window: Window) -> bool:
@@ -100,7 +117,7 @@ def _is_plain(window: Window) -> bool:
     if window.padding is not None or window.found.after is not None or len(window.across) > 1:
         return False
     is_known = all(known(v.dom.extent) for v in (*window.lines, window.last))
-    is_long = (known(window.last.dom.extent) or 0) >= _LONG  # shorter lines leave it most elements one by one
+    is_long = (known(window.last.dom.extent) or 0) >= LONG  # shorter lines leave it most elements one by one
     return is_known and is_long and (known(window.along.dom.extent) or 0) <= window.step
 
 

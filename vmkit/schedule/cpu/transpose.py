@@ -3,6 +3,10 @@
 The output's last axis is far apart in the input, so in plain order every element read brings a line of cache of its
 own, and where its distance is a power of two the lines evict each other before their neighbours are read. Tiles of
 the two axes use all of a line while it is near: an output vector is gathered, several of them from the same lines.
+
+Which way the next tile lies matters as much: along the output's last axis each tile reads other lines and goes on in
+those that it writes, along the input's the other way round. The way is taken whose lines stay in the first cache until
+they are used up.
 """
 
 from __future__ import annotations
@@ -16,10 +20,10 @@ from tvm.sym import Analyzer
 from tvm.target import Target
 
 from ..._dataclasses import dataclass
-from ...target.processor import CACHES, processor_of
+from ...target.processor import CACHES, PAGE, Caches, Processor, processor_of
 from ...target.vectors import GATHERED
 from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size
-from ..expressions import stride, uses
+from ..expressions import known, stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
 from .flattening import flattened
@@ -32,6 +36,10 @@ _SIDES = {8: 16, 16: 8}  # of a square in registers of 128 bits, by the bits of 
 _MOST = 8  # the side of a larger element's
 # The same where vectors are that long, of as many elements as are worth compiling four times the code.
 _MOST_OF_LARGE, _LARGE = 16, 1 << 18
+
+# What whole lines count as that are fetched ahead. Lines that are written lie nearer than those that are read: one that
+# goes before it is full is fetched again and written twice.
+_WHOLE, _NEAR = 2.0, PAGE // 8 + 1
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,8 @@ class Decisions:
 class _Kernel:
     loops: list[Loop]
     near: int  # which loop goes along the input
+    read: int | None  # elements between neighbours of the output's last axis in what is read across
+    written: int | None  # and between those of the input's last axis in the output
     bits: int  # of the widest element that is read or written
 
 
@@ -82,7 +92,9 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
         side //= 2
     line = max(side, CACHES.line * 8 // kernel.bits)
     parallel = static_size(sch, kernel.loops) >= PARALLEL_SIZE
-    return Decisions(_whole(here, line, side), side, _whole(there, line, side), True, parallel)
+    columns, rows = _whole(here, line, side), _whole(there, line, side)
+    is_along = _is_along(sch, kernel, rows, columns, processor_of(target))
+    return Decisions(columns, side, rows, is_along, parallel)
 
 
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
@@ -136,6 +148,30 @@ def _side(sch: s_tir.Schedule, kernel: _Kernel, target: Target) -> int:
     return _SIDES.get(kernel.bits, min(_MOST_OF_LARGE if is_large else _MOST, width // kernel.bits))
 
 
+def _is_along(sch: s_tir.Schedule, kernel: _Kernel, rows: int, columns: int, processor: Processor) -> bool:
+    """Say whether the next tile is to lie along the output's last axis: true also of axes of unknown sizes."""
+    here, there = extent(sch, kernel.loops[-1]), extent(sch, kernel.loops[kernel.near])
+    if here is None or there is None or kernel.read is None or kernel.written is None:
+        return True
+    others = [extent(sch, loop) for at, loop in enumerate(kernel.loops[:-1]) if at != kernel.near]
+    if processor.cores > 1 and all(size == 1 for size in others) and here % columns and there % rows == 0:
+        return True  # the other way has no loop that cores could share
+    caches, unit = processor.caches, max(1, kernel.bits // 8)
+    reading = _crowding(here, kernel.read * unit, rows * unit, caches, PAGE)
+    return reading <= _crowding(there, kernel.written * unit, columns * unit, caches, _NEAR)
+
+
+def _crowding(count: int, apart: int, used: int, caches: Caches, near: int) -> float:
+    """Return how many times as many lines as the first cache holds would have to stay there.
+
+    A walk over `count` lines, so many bytes `apart`, uses `used` bytes of each and comes back for the rest. Of whole
+    lines none has to stay: less than `near` apart, the processor fetches the next before it is asked for.
+    """
+    visits = max(1.0, caches.line / used)
+    crowding = visits * count / caches.lines_apart(apart)
+    return min(crowding, _WHOLE) if visits == 1 and apart < near else crowding
+
+
 def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     blocks = kernel_blocks(sch)
     if len(blocks) != 1 or is_reduction(sch, blocks[0]):
@@ -149,8 +185,24 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
         return None
     near = [_near(region, variables, loops, sch) for region in node.reads]
     found = {at for at in near if at is not None}
+    if len(found) != 1:
+        return None
+    at = found.pop()
     bits = [tvm.DataType(str(r.source.ty.dtype)).bits for r in (*node.reads, *node.writes)]
-    return _Kernel(loops, found.pop(), max(8, *bits)) if len(found) == 1 else None
+    across, apart = _apart(node.reads[near.index(at)], variables[-1]), _apart(node.writes[0], variables[at])
+    return _Kernel(loops, at, across, apart, max(8, *bits))
+
+
+def _apart(region: tirx.BufferRegion, variable: tirx.Var) -> int | None:
+    """Return how many elements neighbours along an axis lie apart; None where that differs or is not known."""
+    apart, inner = 0, 1
+    for place, size in zip(reversed(region.region), reversed(region.source.ty.shape), strict=True):
+        steps = stride(place.min, variable)
+        if steps is None or (steps and not inner):
+            return None
+        apart += steps * inner
+        inner *= known(size) or 0  # 0 from an unknown size on
+    return apart
 
 
 def _near(region: tirx.BufferRegion, variables: list[tirx.Var], loops: list[Loop], sch: s_tir.Schedule) -> int | None:

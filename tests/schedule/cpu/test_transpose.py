@@ -1,0 +1,61 @@
+"""Transposes go from tile to tile along the axis whose lines stay in the cache, and give what numpy gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, topi
+from tvm.target import Target
+
+from vmkit.schedule import cpu as rules
+from vmkit.schedule.cpu import transpose
+
+from .kernels import called
+
+ONE = Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "skylake-avx512"})
+TWO = Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "skylake-avx512", "num-cores": 2})
+
+
+def planned(shape: tuple[int, ...], dtype: str = "float32", target: Target = ONE) -> transpose.Decisions:
+    x = te.placeholder(shape, dtype, name="x")
+    function = te.create_prim_func([x, topi.transpose(x, (0, 2, 1))])
+    schedule = rules.prepared(function)
+    assert schedule is not None
+    decisions = transpose.RULE.decide(schedule, target)
+    assert decisions is not None
+    return decisions
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "is_along"),
+    [
+        ((1, 576, 196), "float32", False),  # half lines of 576 would be read, and are gone before the other half is
+        ((1, 49, 576), "float32", True),
+        ((1, 3136, 96), "float32", False),
+        ((1, 96, 3136), "float32", True),
+        ((8, 49, 512), "int64", False),  # lines a page apart are in each other's place
+        ((8, 512, 49), "int64", True),
+        ((1, 8192, 96), "float32", True),
+        ((1, 96, 8192), "float32", False),
+        ((1, 256, 256), "float32", True),
+    ],
+)
+def test_tiles_follow_each_other_along_the_lines_that_stay_near(
+    shape: tuple[int, ...], dtype: str, is_along: bool
+) -> None:
+    assert planned(shape, dtype).is_along is is_along
+
+
+def test_tiles_keep_a_loop_that_cores_can_share() -> None:
+    assert not planned((1, 100, 1024)).is_along
+    assert planned((1, 100, 1024), target=TWO).is_along
+
+
+@pytest.mark.parametrize("shape", [(1, 576, 196), (2, 49, 512), (1, 96, 600), (3, 257, 40)])
+def test_both_ways_give_the_same(shape: tuple[int, ...]) -> None:
+    x = te.placeholder(shape, name="x")
+    module = tvm.IRModule({"main": te.create_prim_func([x, topi.transpose(x, (0, 2, 1))])})
+    values = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    function = rules.schedule_kernels(module, Target("llvm"))["main"]
+    np.testing.assert_array_equal(called(function, [values], values.swapaxes(1, 2).shape), values.swapaxes(1, 2))
