@@ -94,7 +94,10 @@ class Fourier:
         dtype = str(data.ty.dtype)
         if any(isinstance(d, int) and d == 0 for d in result):
             return fill(context, result, 0.0, dtype)
-        wide = "float64" if dtype == "float64" else "float32"
+        is_cpu = context.device == int(tvm.cpu().dlpack_device_type())
+        # In float32, frequencies that cancel out are rounding alone and often exactly 0, both parts: the phase, which
+        # exporters write as atan(im / re), is then NaN. GPUs have few units for float64.
+        wide = "float64" if is_cpu or dtype == "float64" else "float32"
         x = reshape_value(context, data, [before, extent, after, numbers])
         results: list[Any] = [
             ([before, bins, after, parts], dtype),
@@ -111,7 +114,7 @@ class Fourier:
             ways = {"inverse": attrs.inverse, "onesided": attrs.onesided, "has_vectors": is_cpu}
             Stockham(outputs, x, (re, im), given[0], **ways).write()
 
-        is_cpu, length = context.device == int(tvm.cpu().dlpack_device_type()), [dims.as_expr(wanted)]
+        length = [dims.as_expr(wanted)]
         re, im = context.fields(context.te(turns, length, name="turns"))
         y = loops(context, results, body, x, re, im, length)[0]
         return reshape_value(context, y, result)
