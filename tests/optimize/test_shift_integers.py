@@ -112,3 +112,28 @@ def test_int8_that_no_product_takes_stays() -> None:
     function = relay.Function([x], centred(quantized(x, 4), 4))
     assert ("contrib_quantized", "int8") in main_of(function)
     assert_same(function)
+
+
+def test_readers_of_the_unsigned_integers_subtract_nothing() -> None:
+    """Sums of them, which a product with weights that are no int8 needs, too."""
+    x = relay.var("x", shape=IMAGE)
+    q = quantized(x, -5)
+    u = unsigned(q)
+    both = relay.Tuple([u, relay.cast(u, "int32"), relay.cast(u, "float32"), centred(q, -5)])
+    assert main_of(relay.Function([x], both)).count(("subtract", "int32")) == 0
+    assert_same(relay.Function([x], both))
+
+
+@pytest.mark.parametrize("window", [1, 3])
+def test_a_product_with_a_weight_that_is_no_int8(window: int) -> None:
+    rng = np.random.default_rng(0)
+    held = rng.integers(-135, 136, (24, 6, window, window)).astype("int32")
+    x = relay.var("x", shape=(1, 6, 7, 8))
+    layer = relay.nn.conv2d(
+        centred(quantized(x, -5), -5), relay.const(held), padding=(window // 2, window // 2), out_dtype="int32"
+    )
+    got = vmkit.VirtualMachine(vmkit.compile(relay.Function([x], layer), "native")).run(NUMBERS).numpy()
+    away = np.clip(np.rint(NUMBERS) - 5, -128, 127).astype(int) + 5
+    edges = [(0, 0), (0, 0), *[(window // 2, window // 2)] * 2]
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(away, edges), (window, window), axis=(2, 3))
+    np.testing.assert_array_equal(got, np.einsum("nchwij,kcij->nkhw", windows, held))

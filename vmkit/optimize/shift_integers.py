@@ -61,7 +61,8 @@ def _shifted(function: Function) -> Function:
         if is_call(node, _QUANTIZED) and _is_shifted(original, users):
             made: RelayExpr = _to_unsigned(node)
             shifted.add(made)
-        elif first in shifted and is_call(node, "cast"):
+        elif first in shifted and is_call(node, "cast") and type_of(original.args[0]).dtype == "int8":
+            # What a product takes as uint8 is the same expression by now, and reads as it is.
             dtype = type_of(original).dtype
             wide = build("cast", first, dtype=dtype)
             made = build("subtract", wide, const(_SHIFT, dtype))

@@ -71,13 +71,15 @@ def window_sums(call: Call, x: Expr, zero: Expr | None) -> Expr:
     attrs = call.attrs
     if call.op.name == "nn.dense":
         return sums
-    if (
-        prod(map(int, attrs.kernel_size)) == 1
-        and not any(map(int, attrs.padding))
-        and prod(map(int, attrs.strides)) == 1
-    ):
+    # Calls need not say how large their windows are.
+    sizes = [
+        int(size)
+        for letter, size in zip(attrs.kernel_layout, type_of(call.args[1]).shape, strict=True)
+        if letter not in "OI"
+    ]
+    if prod(sizes) == 1 and not any(map(int, attrs.padding)) and prod(map(int, attrs.strides)) == 1:
         return sums
-    kernel = iter(map(int, attrs.kernel_size))
+    kernel = iter(sizes)
     ones = np.ones([1 if letter in "OI" else next(kernel) for letter in attrs.kernel_layout], "int32")
     result = Call(call.op, [sums, const(ones)], with_attrs(call, channels=1), span=call.span)
     type_of(result)

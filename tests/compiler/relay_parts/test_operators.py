@@ -148,6 +148,7 @@ CASES: dict[str, list[Make]] = {
     "relax.nn.avg_pool2d": [
         applied(OP.nn.avg_pool2d, (3, 3), (2, 2), padding=(1, 1), count_include_pad=flag) for flag in (True, False)
     ],
+    "relax.round": [plain(lambda x: OP.round(OP.multiply(x, relax.const(np.float32(2)))))],
     "relax.nn.avg_pool3d": [in_cubes(lambda x: OP.nn.avg_pool3d(x, (2, 3, 3), (1, 2, 2)))],
     "relax.nn.adaptive_avg_pool1d": [in_rows(lambda x: OP.nn.adaptive_avg_pool1d(x, 5))],
     "relax.nn.adaptive_avg_pool2d": [plain(lambda x: OP.nn.adaptive_avg_pool2d(x, (5, 3)))],

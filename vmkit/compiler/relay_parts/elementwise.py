@@ -59,13 +59,8 @@ def _of_truths(name: str, call: ir.Call, args: list[Any], operands: Operands) ->
     return build(name, *args) if all(str(arg.ty.dtype) == "bool" for arg in call.args) else None
 
 
-def _cast(call: ir.Call, args: list[Any], operands: Operands) -> Expr | None:
-    source, target = str(call.args[0].ty.dtype), str(call.attrs.dtype)
-    return build("cast", *args, dtype=target) if source != "float32" and target != "bool" else None
-
-
 _NUMERIC = (
-    *("add", "subtract", "multiply", "divide", "maximum", "minimum"),
+    *("add", "multiply", "divide", "maximum", "minimum"),
     *("sigmoid", "tanh", "exp", "log", "sqrt", "rsqrt", "negative", "abs", "erf", "sin", "cos", "nn.relu"),
 )
 _COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
@@ -84,5 +79,4 @@ NUMERIC: dict[str, Convert] = {
 LOGICAL: dict[str, Convert] = {
     **{f"relax.{name}": partial(_same, name) for name in (*_COMPARISONS, "where")},
     **{f"relax.{name}": partial(_of_truths, name) for name in ("logical_and", "logical_or", "logical_not")},
-    "relax.astype": _cast,
 }

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tvm import ir, tirx
 
-from ...relay.ir import Expr, Tuple
+from ...relay.ir import Constant, Expr, Tuple, const
 from ...relay.op.registry import build, entry
 from .operands import Convert, Operands, ints, shape_of
 
 __all__ = ["MOVES"]
+
+_FEW = 1 << 12  # elements of a constant that is as well made here
 
 
 def _concatenated(call: ir.Call, args: list[Any], operands: Operands) -> Expr | None:
@@ -28,6 +31,8 @@ def _transposed(call: ir.Call, args: list[Any], operands: Operands) -> Expr:
 
 def _reshaped(call: ir.Call, args: list[Any], operands: Operands) -> Expr:
     data, shape = args
+    if isinstance(data, Constant) and math.prod(data.data.shape) <= _FEW:
+        return const(data.data.numpy().reshape(shape))  # what passes look at, such as scales, is seen to be known
     return build("reshape", data, shape, allowzero=True)
 
 

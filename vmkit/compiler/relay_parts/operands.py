@@ -14,7 +14,7 @@ from ...relay.ir import Dim, Expr, dims
 
 __all__ = ["Convert", "NotOfRelayError", "Operands", "ints", "is_known", "leaves", "shape_of", "tensors_of"]
 
-_KNOWN = frozenset({"float32", "int32", "int64", "bool"})
+_KNOWN = frozenset({"float32", "int8", "uint8", "int32", "int64", "bool"})
 
 Convert: TypeAlias = "Callable[[ir.Call, list[Any], Operands], Expr | None]"
 """Takes a call and its arguments: tensors as Relay's, tuples and shapes as lists, numbers as sizes or numbers."""

@@ -10,14 +10,15 @@ from .moves import MOVES
 from .normalization import NORMALIZATIONS, REDUCTIONS
 from .operands import Convert, NotOfRelayError, Operands, is_known, leaves, tensors_of
 from .products import PRODUCTS
+from .quantization import OF_BYTES, REALS_OF_BYTES
 from .windows import WINDOWS
 
 __all__ = ["CONVERTERS", "as_relay"]
 
-_OF_FLOATS: dict[str, Convert] = {**NUMERIC, **NORMALIZATIONS, **REDUCTIONS, **PRODUCTS, **WINDOWS}
+_OF_FLOATS: dict[str, Convert] = {**NUMERIC, **NORMALIZATIONS, **REDUCTIONS, **PRODUCTS, **WINDOWS, **REALS_OF_BYTES}
 """What is Relay's for tensors of float32 alone."""
 
-CONVERTERS: dict[str, Convert] = {**_OF_FLOATS, **LOGICAL, **MOVES}
+CONVERTERS: dict[str, Convert] = {**_OF_FLOATS, **LOGICAL, **MOVES, **OF_BYTES}
 """How calls become Relay's, by the operator."""
 
 

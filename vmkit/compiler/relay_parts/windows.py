@@ -22,7 +22,7 @@ def _window(call: ir.Call) -> dict[str, list[int]]:
 def _convolution(name: str, call: ir.Call, args: list[Any], operands: Operands) -> Expr | None:
     a = call.attrs
     is_plain = a.out_dtype in (None, "", "float32") and a.out_layout in ("", a.data_layout)
-    if not is_plain or not isinstance(args[1], Constant):
+    if not is_plain or not (isinstance(args[1], Constant) or call.args[1] in operands.fixed):
         return None
     more = {"output_padding": ints(a.output_padding)} if "transpose" in name else {}
     return build(

@@ -131,7 +131,11 @@ def _by_channel_restored(
 ) -> torch.Tensor:
     import torch
 
-    away = data if zero_points is None else data - _along(zero_points, axis, data.ndim)
+    # Of bytes the difference is exact in float32 as well, and so is written as that of one zero point is.
+    is_of_bytes = data.dtype in (torch.int8, torch.uint8)
+    away = data.float() if is_of_bytes else data
+    if zero_points is not None:
+        away = away - _along(zero_points.float() if is_of_bytes else zero_points, axis, data.ndim)
     return (away * _along(scales, axis, data.ndim)).to(out_dtype or torch.float32)
 
 

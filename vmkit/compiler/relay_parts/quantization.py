@@ -1,0 +1,105 @@
+"""Tensors that become integers of 8 bits, and floats again, as programs of PyTorch write it: sums, rounding and limits.
+
+Relay's passes compute products of such tensors with integers. They know them by operators of Relay's, to which these
+calls add up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import ir, tirx
+
+from ...relay.ir import Constant, Expr, Var, const, is_call
+from ...relay.op.registry import build
+from ...relay.op.saturation import integer_range
+from ...relay.transform.pointwise import is_move
+from .operands import Convert, Operands, shape_of
+
+__all__ = ["OF_BYTES", "REALS_OF_BYTES"]
+
+_QUANTIZED, _ROUNDED = "contrib_quantized", "contrib_round_to_even"
+_BYTES = ("int8", "uint8")
+_FARTHEST = 1 << 15  # zero points, whose differences from bytes are exact in whatever type
+
+
+def _rounded(call: ir.Call, args: list[Any], operands: Operands) -> Expr:
+    return build(_ROUNDED, *args)
+
+
+def _difference(call: ir.Call, args: list[Any], operands: Operands) -> Expr:
+    """Return a difference; of bytes in float32 and their zero point as one of integers."""
+    data, zero = args
+    if is_call(data, "cast") and _is_wide(data.args[0]) and isinstance(zero, Constant):
+        known = zero.data.numpy()
+        whole = np.rint(known)
+        if np.array_equal(whole, known) and np.all(np.abs(whole) < _FARTHEST) and _fits(known.shape, call):
+            if not known.any():
+                return data
+            return build("cast", build("subtract", data.args[0], const(whole.astype("int32"))), dtype="float32")
+    return build("subtract", data, zero)
+
+
+def _fits(shape: tuple[int, ...], call: ir.Call) -> bool:
+    """Say whether what is subtracted makes the result no larger than what it is subtracted from."""
+    sizes = shape_of(call.args[0])
+    if len(shape) > len(sizes):
+        return False
+    behind = sizes[len(sizes) - len(shape) :]
+    return all(
+        own == 1 or (isinstance(size, tirx.IntImm) and int(size) == own)
+        for own, size in zip(shape, behind, strict=True)
+    )
+
+
+def _is_wide(value: Expr) -> bool:
+    """Say whether a tensor is one of integers of 8 bits as int32."""
+    return is_call(value, "cast") and value.attrs.dtype == "int32" and _is_of_bytes(value.args[0])
+
+
+def _is_of_bytes(value: Expr) -> bool:
+    """Say whether a tensor is certainly one of integers of 8 bits."""
+    while is_move(value) or is_call(value, "clip"):
+        value = value.args[0]
+    if is_call(value, _QUANTIZED):
+        return value.attrs.dtype in _BYTES
+    if isinstance(value, Constant):
+        return str(value.data.dtype) in _BYTES
+    return isinstance(value, Var) and getattr(value.type_annotation, "dtype", None) in _BYTES
+
+
+def _cast(call: ir.Call, args: list[Any], operands: Operands) -> Expr | None:
+    source, target = str(call.args[0].ty.dtype), str(call.attrs.dtype)
+    (data,) = args
+    if source == "float32":
+        return _quantized(data, target) if target in _BYTES else None
+    if target == "bool":
+        return None
+    if isinstance(data, Constant) and source not in _BYTES:
+        return const(data.data.numpy().astype(target))  # zero points, which passes see to be known
+    if source in _BYTES and target == "float32":
+        data = build("cast", data, dtype="int32")  # as products know bytes less zero points, and those without
+    return build("cast", data, dtype=target)
+
+
+def _quantized(data: Expr, dtype: str) -> Expr | None:
+    """Return bytes that a number rounded, a zero point added, and both within limits, become; None of other floats."""
+    if not is_call(data, "clip"):
+        return None
+    limits, number, zero = (data.attrs.a_min, data.attrs.a_max), data.args[0], 0.0
+    if is_call(number, "add") and isinstance(number.args[1], Constant) and number.args[1].data.shape == ():
+        number, zero = number.args[0], float(number.args[1].data.numpy())
+    least, most = integer_range(dtype)
+    if not is_call(number, _ROUNDED) or zero != round(zero) or not least <= zero <= most:
+        return None
+    if not (least <= limits[0] <= limits[1] <= most) or any(limit != round(limit) for limit in limits):
+        return None
+    made = build(_QUANTIZED, number.args[0], const(int(zero), dtype), dtype, True)
+    return made if limits == (least, most) else build("clip", made, a_min=limits[0], a_max=limits[1])
+
+
+REALS_OF_BYTES: dict[str, Convert] = {"relax.round": _rounded, "relax.subtract": _difference}
+"""What takes and gives float32 alone."""
+
+OF_BYTES: dict[str, Convert] = {"relax.astype": _cast}
