@@ -20,5 +20,7 @@ def with_needs(kernels: tvm.IRModule) -> tvm.IRModule:
 
 
 def _telling(name: str, text: str) -> tirx.PrimFunc:
-    attrs = ir.make_node("ir.DictAttrs", global_symbol=name, **{WRITTEN_OUT: True, "tirx.is_scheduled": True})
+    # TVM takes what the function that it declares last says of overlaps for the others of a module, too.
+    marks = {WRITTEN_OUT: True, "tirx.is_scheduled": True, "tirx.noalias": True}
+    attrs = ir.make_node("ir.DictAttrs", global_symbol=name, **marks)
     return tirx.PrimFunc([], tirx.Evaluate(tirx.call_packed(TELL, text)), attrs=attrs)
