@@ -6,9 +6,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+import tvm
+from tvm import te, tirx
 
 import vmkit
 from vmkit import relay
+from vmkit.kernels.vector_math.division import with_float_divisions
 
 
 def exact(name: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -41,8 +44,35 @@ def test_quotients_and_remainders_are_exact(dtype: str) -> None:
         np.testing.assert_array_equal(result.numpy(), expected, err_msg=name)
 
 
-def test_a_kernel_for_vectors_divides_no_integers() -> None:
-    x, y = (relay.var(name, shape=(256,), dtype="int32") for name in "xy")
+@pytest.mark.parametrize("operation", ["div", "truncmod", "floordiv", "floormod"])
+def test_divisions_of_64_bits_by_floats_are_exact(operation: str) -> None:
+    random = np.random.default_rng(0)
+    sizes = random.integers(0, 63, (20000, 2))
+    a, b = (random.integers(-(2**62), 2**62, sizes.shape) >> sizes).T
+    b = np.where(b == 0, 1, b)
+    near = np.clip(np.abs(2**62 // b), 1, None)
+    # Numbers beside multiples, where a quotient changes, and beside powers of two.
+    powers = np.array([s * (2**p + d) for p in (0, 1, 10, 31, 52, 53, 54, 62) for d in (-1, 0, 1) for s in (-1, 1)])
+    ends = np.array([-(2**63), -(2**63) + 1, 2**63 - 1, *powers[powers != 0]])
+    multiples = b * random.integers(-near, near) + random.integers(-1, 2, b.size)
+    a = np.concatenate([a, multiples, np.repeat(ends, ends.size)])
+    b = np.concatenate([b, b, np.tile(ends, ends.size)])
+    is_there = (a != -(2**63)) | (b != -1)  # that quotient is no int64
+    a, b = a[is_there], b[is_there]
+
+    x, y = (te.placeholder(a.shape, "int64", name=name) for name in "xy")
+    made = te.create_prim_func([x, y, te.compute(a.shape, lambda i: getattr(tirx, operation)(x[i], y[i]))])
+    module = tvm.IRModule({"main": with_float_divisions(made, has_wide=True).with_attr("global_symbol", "main")})
+    library, result = tvm.compile(module, "llvm"), tvm.runtime.tensor(np.zeros_like(a))
+    library["main"](tvm.runtime.tensor(a), tvm.runtime.tensor(b), result)
+    assert "sdiv" not in library.mod.inspect_source("ll") and "srem" not in library.mod.inspect_source("ll")
+    name = {"div": "divide", "truncmod": "trunc_mod"}.get(operation, operation)
+    np.testing.assert_array_equal(result.numpy(), exact(name, a, b))
+
+
+@pytest.mark.parametrize(("dtype", "least"), [("int32", "x86-64-v3"), ("int64", "x86-64-v4")])
+def test_a_kernel_for_vectors_divides_no_integers(dtype: str, least: str) -> None:
+    x, y = (relay.var(name, shape=(256,), dtype=dtype) for name in "xy")
     made = relay.Tuple([relay.divide(x, y), relay.floor_mod(x, y)])
 
     def code(cpu: str) -> str:
@@ -50,5 +80,5 @@ def test_a_kernel_for_vectors_divides_no_integers() -> None:
         assert library is not None
         return str(library.inspect_source("ll"))
 
-    assert "sdiv" not in code("x86-64-v3") and "fdiv" in code("x86-64-v3")
+    assert "sdiv" not in code(least) and "fdiv" in code(least)
     assert "sdiv" in code("x86-64")

@@ -21,7 +21,8 @@ from tvm_ffi.libinfo import find_libtvm_ffi
 import vmkit
 from vmkit import relay
 from vmkit._tvm.running import fail_packed, limit_threads_of_this_thread
-from vmkit.compiler.pool_code import has_pool, pool_object, shares_work
+from vmkit.compiler.kernel_pipeline import PIPELINE
+from vmkit.compiler.pool_code import has_pool, pool_object, shares_work, with_slot
 from vmkit.executable.executable import Executable
 from vmkit.runtime.pool import Pool, process_pool
 from vmkit.target import canonical_target
@@ -270,3 +271,19 @@ def test_kernels_that_share_no_work_go_without_it() -> None:
     x = relay.var("x", shape=(4,))
     library = vmkit.compile(relay.Function([x], relay.exp(x))).libraries[0]
     assert not library.imports
+
+
+def test_tensors_of_kernels_beside_a_slot_do_not_overlap() -> None:
+    @T.prim_func(s_tir=True)
+    def rows(x: T.Buffer((8, 64), "uint8"), y: T.Buffer((8, 64), "uint8")):
+        T.func_attr({"global_symbol": "rows", "tirx.is_scheduled": True, "tirx.noalias": True})
+        for i in T.parallel(8):
+            for j in range(64):
+                with T.sblock("copy"):
+                    a, b = T.axis.remap("SS", [i, j])
+                    y[a, b] = x[a, b]
+
+    module = tvm.IRModule({"rows": rows})
+    target = tvm.target.Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "x86-64-v3"})
+    code = tvm.tirx.build(with_slot(module, 0), target, PIPELINE).inspect_source("ll")
+    assert "@__tvm_ffi_rows(ptr noalias" in code

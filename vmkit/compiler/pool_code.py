@@ -118,5 +118,9 @@ def _code(target: str) -> str:
 
 
 def _attributes(name: str) -> ir.DictAttrs:
-    """Return the attributes of a function that passes leave as it is."""
-    return ir.make_node("ir.DictAttrs", global_symbol=name, **{WRITTEN_OUT: True, "tirx.is_scheduled": True})
+    """Return the attributes of a function that passes leave as it is.
+
+    TVM asks only the function that it declares last whether tensors overlap, and takes that for a module's others, too.
+    """
+    marks = {WRITTEN_OUT: True, "tirx.is_scheduled": True, "tirx.noalias": True}
+    return ir.make_node("ir.DictAttrs", global_symbol=name, **marks)

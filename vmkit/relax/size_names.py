@@ -88,9 +88,11 @@ def _named(mod: tvm.IRModule) -> tvm.IRModule:
 def _kernel_names(kernels: Mapping[ir.GlobalVar, tirx.PrimFunc]) -> dict[ir.GlobalVar, ir.GlobalVar]:
     """Return a name for each kernel, whose parameters are others now; one name for all that are equal."""
     found: dict[tvm_ffi.StructuralKey, ir.GlobalVar] = {}
+    names: dict[ir.GlobalVar, ir.GlobalVar] = {}
     for gvar, kernel in kernels.items():
-        found.setdefault(structural_key(kernel), retyped(ir.GlobalVar(gvar.name_hint), kernel.ty))
-    return {gvar: found[structural_key(kernel)] for gvar, kernel in kernels.items()}
+        own = retyped(ir.GlobalVar(gvar.name_hint), kernel.ty)
+        names[gvar] = found.setdefault(structural_key(kernel), own)
+    return names
 
 
 def _renamed(kernel: tirx.PrimFunc, inputs: int) -> _Renamed | None:

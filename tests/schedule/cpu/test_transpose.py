@@ -59,3 +59,24 @@ def test_both_ways_give_the_same(shape: tuple[int, ...]) -> None:
     values = np.arange(np.prod(shape), dtype="float32").reshape(shape)
     function = rules.schedule_kernels(module, Target("llvm"))["main"]
     np.testing.assert_array_equal(called(function, [values], values.swapaxes(1, 2).shape), values.swapaxes(1, 2))
+
+
+def test_few_lines_are_written_at_a_time_where_they_may_lie_pages_apart() -> None:
+    n = tvm.tirx.Var("n", "int64")
+
+    def made(*shape: int) -> tvm.tirx.PrimFunc:
+        x = te.placeholder((n, *shape), name="x")
+        return te.create_prim_func([x, topi.transpose(x, (2, 0, 1))])
+
+    def rows(*shape: int) -> int:
+        schedule = rules.prepared(made(*shape))
+        assert schedule is not None
+        decisions = transpose.RULE.decide(schedule, ONE)
+        assert decisions is not None
+        return decisions.rows
+
+    assert (rows(128, 96), rows(4096, 96)) == (8, 16)
+    values = np.arange(3 * 128 * 96, dtype="float32").reshape(3, 128, 96)
+    function = rules.schedule_kernels(tvm.IRModule({"main": made(128, 96)}), Target("llvm"))["main"]
+    expected = values.transpose(2, 0, 1)
+    np.testing.assert_array_equal(called(function, [values], expected.shape), expected)

@@ -15,7 +15,7 @@ from tvm import s_tir, tirx
 from ..._tvm.nodes import is_choice
 from ..builder import with_fields
 
-__all__ = ["with_stored_arguments"]
+__all__ = ["left_to_llvm", "with_stored_arguments"]
 
 IsFunction = Callable[[tvm.ir.Call], bool]
 """Whether a call is of a function that is written out."""
@@ -31,16 +31,20 @@ def with_stored_arguments(body: tirx.Stmt, is_function: IsFunction) -> tirx.Stmt
             storing.add(made)
         return made
 
-    def in_turn(loop: tirx.For) -> tirx.For:
-        """Leave it to LLVM to make a vector of iterations: TVM would keep one number for all of them."""
-        found: list[s_tir.SBlock] = []
-        if loop.kind == tirx.ForKind.VECTORIZED:
-            tvm_ffi.structural_walk(loop.body, (s_tir.SBlock, found.append))
-        if not storing.intersection(found):
-            return loop
-        return tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.SERIAL, loop.body, None, loop.annotations)
+    return tvm_ffi.structural_map(body, [(s_tir.SBlock, stored), (tirx.For, lambda loop: left_to_llvm(loop, storing))])
 
-    return tvm_ffi.structural_map(body, [(s_tir.SBlock, stored), (tirx.For, in_turn)])
+
+def left_to_llvm(loop: tirx.For, storing: set[s_tir.SBlock]) -> tirx.For:
+    """Return a loop that goes element by element if some blocks are in it, which store what they compute with.
+
+    LLVM makes vectors of it; TVM would keep one number for all iterations.
+    """
+    found: list[s_tir.SBlock] = []
+    if loop.kind == tirx.ForKind.VECTORIZED:
+        tvm_ffi.structural_walk(loop.body, (s_tir.SBlock, found.append))
+    if not storing.intersection(found):
+        return loop
+    return tirx.For(loop.loop_var, loop.min, loop.extent, tirx.ForKind.SERIAL, loop.body, None, loop.annotations)
 
 
 def _stored(block: s_tir.SBlock, is_function: IsFunction) -> s_tir.SBlock:

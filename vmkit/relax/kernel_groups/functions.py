@@ -20,6 +20,7 @@ from ..rewrite import substituted, variables_in
 from .looks import FEW_BYTES, bytes_used
 from .own_tensors import OWN
 from .parts import CALLS_PARTS, call_part, told_by_shapes
+from .shared_sizes import with_shared_sizes
 
 _DATA = 1  # what tvm_struct_get reads of a tensor: the address of its elements
 
@@ -184,7 +185,7 @@ def group_function(group: KernelGroup, parts: Mapping[ir.GlobalVar, str], look: 
         if not isinstance(used, tirx.IntImm) or used.value >= FEW_BYTES:
             body += operands.look(group.state, used, look)
             used = tirx.IntImm("int64", 0)
-    return tirx.PrimFunc(operands.params, tirx.SeqStmt(body), attrs=attributes(group))
+    return tirx.PrimFunc(operands.params, tirx.SeqStmt(with_shared_sizes(body)), attrs=attributes(group))
 
 
 def attributes(group: KernelGroup) -> ir.DictAttrs:

@@ -64,7 +64,8 @@ __all__ = ["RULES", "prepared", "schedule_kernels", "scheduled"]
 
 logger = logging.getLogger(__name__)
 
-_DIVIDING = 8  # float32 of a vector from which floats are divided faster than integers one by one
+# The float32 of a vector from which floats are divided faster than integers one by one, and those than ones of 64 bits.
+_DIVIDING, _DIVIDING_WIDE = 8, 16
 
 # The most special first.
 RULES: tuple[Rule[Any], ...] = (
@@ -148,8 +149,9 @@ def scheduled(
         if many is not None:
             made = [many, *((least, version) for least, version in made if least < many[0])]
         function = by_size(plain.mod["main"], size, made)
-    if processor_of(target).vectors.lanes >= _DIVIDING:
-        function = with_wide_angles(with_float_divisions(function))
+    lanes = processor_of(target).vectors.lanes
+    if lanes >= _DIVIDING:
+        function = with_wide_angles(with_float_divisions(function, lanes >= _DIVIDING_WIDE))
     return with_vector_math(with_scalars_first(function)).with_attrs({"tirx.is_scheduled": True, BY_RULE: True})
 
 

@@ -93,7 +93,13 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     line = max(side, CACHES.line * 8 // kernel.bits)
     parallel = static_size(sch, kernel.loops) >= PARALLEL_SIZE
     columns, rows = _whole(here, line, side), _whole(there, line, side)
-    is_along = _is_along(sch, kernel, rows, columns, processor_of(target))
+    processor = processor_of(target)
+    is_along = _is_along(sch, kernel, rows, columns, processor)
+    if kernel.written is None and here and kernel.read is not None:
+        # Lines that are written may lie pages apart, where few stay; those of a short walk are still there to go on in.
+        unit = max(1, kernel.bits // 8)
+        if _crowding(here, kernel.read * unit, side * unit, processor.caches, PAGE) <= 1:
+            rows = side
     return Decisions(columns, side, rows, is_along, parallel)
 
 
