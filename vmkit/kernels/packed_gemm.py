@@ -144,7 +144,8 @@ def _for_fewer(s: PackedGemmShape, p: PackedGemmPlan) -> PackedGemmPlan:
     rows = max(1, min(_FEW, p.rows, _CHAINS // (s.block // s.lanes)))
     unrolled = next(u for u in (2, 1) if p.unrolled % u == 0)
     lines = p.fetched if p.parts is None else fetched(s, rows, 1, unrolled)
-    return PackedGemmPlan(rows, 1, unrolled, lines)
+    # All of these rows go by a block before the next one comes, which may come from memory.
+    return PackedGemmPlan(rows, -(-p.rows // rows), unrolled, lines)
 
 
 def _size(name: str, size: int | None) -> tirx.Expr:
