@@ -109,6 +109,7 @@ def write_products(
     lead: Sequence[tirx.Expr],
     image: PackedGemmImage | None,
     is_enough: bool = False,
+    has_one_form: bool = False,
 ) -> None:
     """Write what :func:`packed_gemm` does, into a kernel that has its buffers.
 
@@ -124,12 +125,17 @@ def write_products(
         Where there is a window, what it goes over.
     is_enough : bool
         Whether there are at least as many rows as a tile has.
+    has_one_form : bool
+        Whether the same loops are for fewer rows: half as much to compile, where rows beyond the last cost little.
     """
     # All positions are one axis; what begins anywhere in memory is read from there.
     rows = reduce(mul, lead)
     flat: dict[str, list[Size]] = {name: [reduce(mul, buffers[name].ty.shape)] for name in ("weight", *s.data)}
     flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
     own = {name: T.decl_buffer(size, "float32", data=buffers[name].data, layout=None) for name, size in flat.items()}
+    if has_one_form:
+        _tiles(s, p, {**buffers, **own}, rows, image, is_few=True)
+        return
     _versions(s, p, {**buffers, **own}, rows, image, is_enough)
 
 

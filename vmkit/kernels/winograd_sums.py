@@ -69,7 +69,7 @@ def write_sums(
     names = [name for name in ("bias", "residual", "out") if name in buffers]
     own = {"data": data, "weight": buffers["plain"], **{name: buffers[name] for name in names}}
     plan = plan_of_any_size(costs.sum_rows, _UNROLLED)
-    write_products(product, plan, own, made, PackedGemmImage(*padded, *made[1:]))
+    write_products(product, plan, own, made, PackedGemmImage(*padded, *made[1:]), has_one_form=True)
 
 
 def _write_padded(
