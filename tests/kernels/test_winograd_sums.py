@@ -74,11 +74,3 @@ def test_few_results_are_sums_and_many_are_tiles(channels: int, few: tuple[int, 
         for (down, across), n in ((size, size[0] * size[1]) for size in (few, many))
     ]
     assert [bool(int(each)) for each in chosen] == [True, False]
-
-
-def test_weights_that_come_from_memory_have_small_tiles() -> None:
-    by_channels = {channels: plan_winograd(shape_of(channels, channels), MACHINE) for channels in (64, 256, 512)}
-    tiles = {channels: planned and planned[0].tile for channels, planned in by_channels.items()}
-    assert tiles == {64: (4, 4), 256: (4, 4), 512: (2, 2)}
-    known = plan_winograd(replace(shape_of(512, 512), height=56, width=56), MACHINE)
-    assert known is not None and known[0].tile == (4, 4)  # an image of that size has enough tiles

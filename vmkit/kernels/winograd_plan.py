@@ -26,9 +26,6 @@ _SUM = 1.2  # times as long as its products takes a sum without tiles
 _SUM_ROWS = 8  # results of a plain sum that are computed together
 _SCALE = 1 << 10  # of the whole numbers that kernels compare
 _OVERLAP = 2  # times as fast as from afar a weight comes that is fetched while products are computed
-# Bytes of a transformed weight that comes from memory at each call, and how many times the weight it has at most then,
-# with the weight as it is. Over images of unknown size, which are small where there are so many channels.
-_FROM_MEMORY, _MOST_COPIES = 16 << 20, 3
 
 
 @dataclass(frozen=True)
@@ -111,8 +108,6 @@ def _candidates(
     most = max(1, (machine.registers - 4) // (shape.block // machine.lanes))
     for tile in _sizes_of_tiles(shape.kernel):
         each = replace(shape, tile=tile)
-        if _is_too_large(each):
-            continue
         tiles = _tiles(each)
         if is_shared:
             yield each, WinogradPlan(most, most * _SHARED_PARTS)
@@ -123,14 +118,6 @@ def _candidates(
                     break
                 over_tiles = each.tiles is None or -(-tiles // (rows * parts)) >= machine.cores
                 yield each, WinogradPlan(rows, rows * parts, is_parallel_over_tiles=over_tiles)
-
-
-def _is_too_large(shape: WinogradShape) -> bool:
-    """Say whether a transformed weight is better shorter, which is larger than what of it stays in a cache."""
-    elements, points = shape.kernel[0] * shape.kernel[1], shape.points
-    if shape.is_of_known_image or 4 * points * shape.inner * shape.outer < _FROM_MEMORY:
-        return False
-    return points + elements > _MOST_COPIES * elements
 
 
 def _sizes_of_tiles(kernel: tuple[int, int]) -> Iterator[tuple[int, int]]:
