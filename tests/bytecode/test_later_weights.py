@@ -33,9 +33,10 @@ X = np.random.default_rng(0).standard_normal((1, 16, 16, CHANNELS)).astype("floa
 EXPECTED = convolved(X, WEIGHT, (1, 1, 1, 1))
 
 
-def network(*weights: np.ndarray) -> relay.Function:
-    """Return convolutions beside each other, of images of any height and width."""
-    x = relay.var("x", shape=(1, relay.Any(), relay.Any(), CHANNELS))
+def network(*weights: np.ndarray, is_known: bool = True) -> relay.Function:
+    """Return convolutions beside each other, of images of one size or of any height and width."""
+    height, width = (16, 16) if is_known else (relay.Any(), relay.Any())
+    x = relay.var("x", shape=(1, height, width, CHANNELS))
     layers = [
         relay.nn.conv2d(x, relay.const(w), padding=(1, 1), data_layout="NHWC", kernel_layout="HWIO") for w in weights
     ]
@@ -122,6 +123,27 @@ def test_a_weight_that_is_stored_in_other_bits_is_refused(stored: tuple[int, ...
     for size in (576, 576 * 2, 576 * 4, 576 * 8):
         with pytest.raises(ExecutableError):
             with_block(program_of({**SAID, "stored": stored, "size": size}), block)
+
+
+@pytest.mark.parametrize("is_half", [False, True])
+def test_a_weight_that_is_there_in_two_ways_lies_in_a_file_once(is_half: bool, tmp_path: Path) -> None:
+    weight = WEIGHT.astype("float16").astype("float32") if is_half else WEIGHT
+    path = tmp_path / "model.vmx"
+    vmkit.compile(network(weight, is_known=False), target="llvm").export(path)
+    manifest, members = read_archive(path)
+    assert (manifest["format_version"], len(members["weights.bin"])) == (5, weight.nbytes >> is_half)
+    loaded = vmkit.load(path)
+    by_tiles, plain = later(loaded.program)
+    assert (by_tiles.plan.is_plain, plain.plan.is_plain) == (False, True)
+    blocks, elements, inner, block = plain.shape
+    expected = weight.reshape(elements, inner, blocks, block).transpose(2, 0, 1, 3)
+    np.testing.assert_array_equal(plain.numpy(), expected)
+    loaded.export(tmp_path / "again.vmx")
+    assert (tmp_path / "again.vmx").read_bytes() == path.read_bytes()
+    for height, width in ((1, 1), (2, 3), (16, 16)):
+        (result,) = vmkit.VirtualMachine(loaded).run(X[:, :height, :width])
+        expected = convolved(X[:, :height, :width], weight, (1, 1, 1, 1))
+        np.testing.assert_allclose(result.numpy(), expected, rtol=1e-3, atol=1e-4)
 
 
 def test_what_reads_no_later_weights_refuses_the_file(path: Path, tmp_path: Path) -> None:

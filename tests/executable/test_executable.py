@@ -292,7 +292,7 @@ def test_without_a_compiler_shape_functions_are_kept_beside_the_kernels(
 
 def test_a_newer_format_names_both_versions(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rewritten(saved, format_version=7, vmkit_version="9.9")
-    assert "format version 7, written by vmkit 9.9; this vmkit reads up to 4" in failure(saved)
+    assert "format version 7, written by vmkit 9.9; this vmkit reads up to 5" in failure(saved)
 
 
 def test_another_tvm_names_both_versions(saved: Path) -> None:

@@ -105,6 +105,22 @@ def test_over_images_of_any_size_one_kernel_is_for_all_channels() -> None:
     assert len({name for name in names if "winograd" in name}) == 1
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_small_images_of_unknown_size_are_summed(is_known: bool) -> None:
+    """A kernel of tiles reads a weight four times as long, and computes a dozen tiles of which one is needed."""
+    weight = numbers(3, 3, 64, 64, seed=1) / 24
+    shape = (1, 28, 28, 64) if is_known else (1, relay.Any(), relay.Any(), 64)
+    function = layer(shape, weight, "residual")
+    changed = UseWinograd(lanes=16, registers=32)(InferType()(tvm.IRModule({"main": function})))["main"]
+    (call,) = (node for node in post_order(changed) if is_call(node, NAME))
+    assert bool(call.attrs.few) == (not is_known)
+    machine = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function}), "llvm"), "cpu")
+    for height, width in ((28, 28),) if is_known else ((1, 1), (2, 3), (9, 5), (28, 28)):
+        data, other = numbers(1, height, width, 64), numbers(1, height, width, 64, seed=5)
+        expected = after(convolved(data, weight, (1, 1, 1, 1)), "residual", other)
+        np.testing.assert_allclose(machine.run(data, other).numpy(), expected, rtol=1e-3, atol=1e-4)
+
+
 @pytest.mark.parametrize("passes", [1, 2])
 def test_units_that_work_twice_for_a_vector_have_time_for_larger_weights(passes: int) -> None:
     weight, data = numbers(3, 3, 192, 192, seed=1) / 40, numbers(1, 7, 7, 192)

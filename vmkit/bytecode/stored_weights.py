@@ -7,7 +7,7 @@ program but fits into 16 bits lies there in these, and is widened when the file 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from mmap import mmap
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 from tvm.runtime import Tensor
 
 from ..errors import ExecutableError
+from ..kernels.winograd_weight import PLAIN_TILE
 from ..values.host_memory import ALIGNMENT, aligned_empty, over_memory
 from . import Program, TensorConstant
 from .half_weights import in_half, out_of_half
@@ -23,7 +24,7 @@ from .later_weights import LaterConstant, later_from, later_text
 from .placeholders import Placeholder, large_constants, with_constants
 from .program import Constant
 
-__all__ = ["moved_to_block", "needs_half_weights", "needs_later_weights", "tensor_over", "with_block"]
+__all__ = ["moved_to_block", "needs_blocks", "needs_half_weights", "needs_later_weights", "tensor_over", "with_block"]
 
 _STORED = Placeholder("vmkit.weight:")
 _LATER = Placeholder("vmkit.later_weight:")
@@ -38,29 +39,46 @@ def moved_to_block(program: Program) -> tuple[Program, list[bytes | memoryview]]
     block: list[bytes | memoryview] = []
     place = 0
     texts: dict[int, str] = {}
+    # One weight may be transformed in several ways: it is where the first of these has it.
+    placed: dict[Hashable, tuple[int, TensorConstant]] = {}
     for position, constant in large_constants(program).items():
         later = constant if isinstance(constant, LaterConstant) else None
         weight = constant if later is None else later.weight
-        stored = in_half(weight)
+        have = None if later is None else placed.get(_memory(weight))
+        at, stored = have if have is not None else (place, in_half(weight))
         said = {
             "dtype": weight.dtype,
             "device": weight.device,
             "shape": weight.shape,
-            "place": place,
+            "place": at,
             "size": stored.nbytes,
             "reserved": weight.reserved,
             **({} if later is None else later_text(later)),
             **({} if stored.dtype == constant.dtype else {_KEY: stored.dtype}),
         }
         texts[position] = (_STORED if later is None else _LATER).text(said)
+        if have is not None:
+            continue
+        if later is not None:
+            placed[_memory(weight)] = place, stored
         block += [stored.data, bytes(-stored.nbytes % ALIGNMENT)]
         place += stored.nbytes + -stored.nbytes % ALIGNMENT
     return with_constants(program, texts), block
 
 
+def _memory(weight: TensorConstant) -> Hashable:
+    """Return what is equal of constants over the same memory."""
+    return weight.dtype, weight.shape, np.frombuffer(weight.data, "uint8").ctypes.data
+
+
 def needs_later_weights(moved: Program) -> bool:
     """Say whether some constants that were moved to a block are transformed when the program starts."""
     return bool(_LATER.found(moved))
+
+
+def needs_blocks(moved: Program) -> bool:
+    """Say whether some constants that were moved to a block are put in blocks as they are when the program starts."""
+    return any(tuple(said["tile"]) == PLAIN_TILE for said in _LATER.found(moved).values())
 
 
 def needs_half_weights(moved: Program) -> bool:

@@ -47,6 +47,7 @@ __all__ = [
     "ALIGNMENT",
     "CODE",
     "FORMAT_VERSION",
+    "HALF_VERSION",
     "LATER_VERSION",
     "PLAIN_VERSION",
     "WEIGHTS",
@@ -58,10 +59,11 @@ __all__ = [
 Content: TypeAlias = "bytes | memoryview | Sequence[bytes | memoryview]"
 """What a member holds: at once, or in parts that follow each other."""
 
-FORMAT_VERSION, LATER_VERSION, PLAIN_VERSION = 4, 3, 2
-"""The newest, of whose weights some are stored in 16 bits and widened when they are read; that of a file without these,
-whose weights may be transformed when a program starts; and that of one without either. A file has the version of the
-oldest reader that reads it. 1 had weights among the code, which is still read."""
+FORMAT_VERSION, HALF_VERSION, LATER_VERSION, PLAIN_VERSION = 5, 4, 3, 2
+"""The newest, of whose weights some are put in blocks when a program starts; that of a file without these, some of
+whose weights may be stored in 16 bits and widened when they are read; that of one without these, too, whose weights
+may be transformed when a program starts; and that of one without any. A file has the version of the oldest reader that
+reads it. 1 had weights among the code, which is still read."""
 
 CODE = "code.bin"
 WEIGHTS = "weights.bin"

@@ -18,12 +18,12 @@ from .._version import __version__
 from ..bytecode import Program, module_of
 from ..bytecode.late_constants import bound, late_names, taken_out
 from ..bytecode.program import is_placeholder
-from ..bytecode.stored_weights import moved_to_block, needs_half_weights, needs_later_weights
+from ..bytecode.stored_weights import moved_to_block, needs_blocks, needs_half_weights, needs_later_weights
 from ..errors import ExecutableError
 from ..target.built_for import BuiltFor
 from ..values.param_dict import load_param_dict, save_param_dict
 from ..values.signature import AnySpec, Signature, Spec
-from .archive import CODE, FORMAT_VERSION, LATER_VERSION, PLAIN_VERSION, WEIGHTS, Content, write_archive
+from .archive import CODE, FORMAT_VERSION, HALF_VERSION, LATER_VERSION, PLAIN_VERSION, WEIGHTS, Content, write_archive
 from .build_info import BuildInfo
 from .description import Description, is_note
 from .machine_code import built_here
@@ -493,8 +493,10 @@ class Executable:
 
 def _format_version(moved: Program) -> int:
     """Return the format version of a file with a program whose large constants were moved to a block."""
-    if needs_half_weights(moved):
+    if needs_blocks(moved):
         return FORMAT_VERSION
+    if needs_half_weights(moved):
+        return HALF_VERSION
     return LATER_VERSION if needs_later_weights(moved) else PLAIN_VERSION
 
 

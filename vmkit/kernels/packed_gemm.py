@@ -7,7 +7,7 @@ which are padded already; see :class:`.packed_gemm_plan.PackedGemmWindow`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from operator import mul
@@ -45,7 +45,7 @@ from .packed_gemm_plan import (
     vectors_of,
 )
 
-__all__ = ["GemmRows", "GemmTile", "packed_gemm", "shared_packed_gemm"]
+__all__ = ["GemmRows", "GemmTile", "packed_gemm", "shared_packed_gemm", "write_products"]
 
 _FEW = 4  # rows that go together where there are fewer than a tile has
 _CHAINS = 8  # sums that are added to in turn while the first of them is not done yet
@@ -83,9 +83,7 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: bool = 
         names = [data, "weight", *more, *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
         handles = {name: T.arg(name, T.handle()) for name in names}
         lead = [_size(f"d{i}", size) for i, size in enumerate(s.lead)]
-        rows = reduce(mul, lead)
-        w, weight_size = s.window, s.blocks * s.inner * s.block
-        image = None
+        w, image = s.window, None
         read: dict[str, list[Size]] = {name: [*lead, size] for name, size in s.data.items()}
         if w is not None:
             height, width = (_size(name, size) for name, size in (("height", w.height), ("width", w.width)))
@@ -100,16 +98,45 @@ def packed_gemm(shape: PackedGemmShape, plan: PackedGemmPlan, is_enough: bool = 
             name: T.match_buffer(handle, shapes.get(name, [*lead, s.outer]), "float32", layout=None)
             for name, handle in handles.items()
         }
-        # All positions are one axis; what begins anywhere in memory is read from there.
-        flat: dict[str, list[Size]] = {
-            "weight": [as_expr(weight_size)],
-            **{name: [reduce(mul, shape)] for name, shape in read.items()},
-        }
-        flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
-        for name, size in flat.items():
-            buffers[name] = T.decl_buffer(size, "float32", data=buffers[name].data, layout=None)
-        _versions(s, p, buffers, rows, image, is_enough)
+        write_products(s, p, buffers, lead, image, is_enough)
     return builder.get()
+
+
+def write_products(
+    s: PackedGemmShape,
+    p: PackedGemmPlan,
+    buffers: Mapping[str, tirx.Buffer],
+    lead: Sequence[tirx.Expr],
+    image: PackedGemmImage | None,
+    is_enough: bool = False,
+    has_one_form: bool = False,
+) -> None:
+    """Write what :func:`packed_gemm` does, into a kernel that has its buffers.
+
+    Parameters
+    ----------
+    s : PackedGemmShape
+    p : PackedGemmPlan
+    buffers : dict of str to Buffer
+        By the names that :func:`packed_gemm` has for them; of any shapes.
+    lead : sequence of expression
+        The sizes of the axes whose positions are the rows of the result.
+    image : PackedGemmImage or None
+        Where there is a window, what it goes over.
+    is_enough : bool
+        Whether there are at least as many rows as a tile has.
+    has_one_form : bool
+        Whether the same loops are for fewer rows: half as much to compile, where rows beyond the last cost little.
+    """
+    # All positions are one axis; what begins anywhere in memory is read from there.
+    rows = reduce(mul, lead)
+    flat: dict[str, list[Size]] = {name: [reduce(mul, buffers[name].ty.shape)] for name in ("weight", *s.data)}
+    flat |= {name: [rows, s.outer] for name in ("residual", "out") if name in buffers}
+    own = {name: T.decl_buffer(size, "float32", data=buffers[name].data, layout=None) for name, size in flat.items()}
+    if has_one_form:
+        _tiles(s, p, {**buffers, **own}, rows, image, is_few=True)
+        return
+    _versions(s, p, {**buffers, **own}, rows, image, is_enough)
 
 
 def _versions(
@@ -144,7 +171,8 @@ def _for_fewer(s: PackedGemmShape, p: PackedGemmPlan) -> PackedGemmPlan:
     rows = max(1, min(_FEW, p.rows, _CHAINS // (s.block // s.lanes)))
     unrolled = next(u for u in (2, 1) if p.unrolled % u == 0)
     lines = p.fetched if p.parts is None else fetched(s, rows, 1, unrolled)
-    return PackedGemmPlan(rows, 1, unrolled, lines)
+    # All of these rows go by a block before the next one comes, which may come from memory.
+    return PackedGemmPlan(rows, -(-p.rows // rows), unrolled, lines)
 
 
 def _size(name: str, size: int | None) -> tirx.Expr:

@@ -22,6 +22,7 @@ __all__ = [
     "fetched",
     "lines_of",
     "parts_at_run_time",
+    "plan_of_any_size",
     "plan_packed_gemm",
     "shared_plan",
     "vectors_of",
@@ -297,6 +298,11 @@ def shared_plan(shape: PackedGemmShape, registers: int) -> PackedGemmPlan:
     """
     most = min(_most_rows(shape, registers), _BEGINS)
     return PackedGemmPlan(most if shape.rows is None else min(most, shape.rows), None, _unrolled(shape), _FETCHED)
+
+
+def plan_of_any_size(rows: int, unrolled: int) -> PackedGemmPlan:
+    """Return the order of work of a kernel that is given its sizes, whose sums are of a multiple of `unrolled`."""
+    return PackedGemmPlan(min(rows, _BEGINS), None, unrolled, _FETCHED)
 
 
 def _most_rows(shape: PackedGemmShape, registers: int) -> int:

@@ -30,6 +30,7 @@ from .builder import (
 from .packed_gemm_plan import LINE
 from .winograd_points import transform_data, transform_result
 from .winograd_shape import WinogradPlan, WinogradShape
+from .winograd_sums import are_few, write_sums
 
 __all__ = ["shared_winograd", "winograd"]
 
@@ -37,8 +38,9 @@ __all__ = ["shared_winograd", "winograd"]
 def winograd(shape: WinogradShape, plan: WinogradPlan) -> tirx.PrimFunc:
     """Return the kernel of a convolution at every position.
 
-    Data is (batch, height, width, inner), the transformed weight (outer / block, points, inner, block); then come bias
-    (outer,) and residual where there are any, and the result (batch, height, width, outer). All are float32.
+    Data is (batch, height, width, inner), the transformed weight (outer / block, points, inner, block); then come the
+    weight as it is, (outer / block, elements of the kernel, inner, block), for a plan that asks for it, bias (outer,)
+    and residual where there are any, and the result (batch, height, width, outer). All are float32.
     """
     return _Writer(shape, plan).function()
 
@@ -69,7 +71,8 @@ class _Writer:
     def function(self) -> tirx.PrimFunc:
         s = self.shape
         with kernel() as builder:
-            names = ["data", "weight", *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
+            plain = ["plain"] * (self.plan.few is not None)
+            names = ["data", "weight", *plain, *["bias"] * s.has_bias, *["residual"] * s.has_residual, "out"]
             handles = {name: T.arg(name, T.handle()) for name in names}
             have = [
                 integer(size) if size is not None else tirx.Var(name, "int64")
@@ -80,21 +83,35 @@ class _Writer:
             shapes = {
                 "data": [*have, s.inner],
                 "weight": [s.outer // s.block, s.points, s.inner, s.block],
+                "plain": [s.outer // s.block, s.kernel[0] * s.kernel[1], s.inner, s.block],
                 "bias": [s.outer],
             }
             self.buffers = {
                 name: T.match_buffer(handle, shapes.get(name, [*made, s.outer]), "float32", layout=None)
                 for name, handle in handles.items()
             }
-            self._body()
+            self._choice(have)
         return builder.get()
 
-    def _body(self) -> None:
+    def _choice(self, have: list[tirx.Expr]) -> None:
+        """Write the convolution by tiles; and the sum itself before that, where the run may find it to be faster."""
         s, p = self.shape, self.plan
         self.down, self.across = (
             tirx.floordiv(size + (tile - 1), tile) for size, tile in zip(self.made[1:], s.tile, strict=True)
         )
         tiles = self.made[0] * self.down * self.across
+        if p.few is None:
+            self._tiles(tiles)
+            return
+        results = as_expr(self.made[0] * self.made[1] * self.made[2])
+        with T.If(are_few(s, p.few, p.rows, tiles, results)):
+            with T.Then():
+                write_sums(s, p.few, self.buffers, have)
+            with T.Else():
+                self._tiles(tiles)
+
+    def _tiles(self, tiles: tirx.Expr) -> None:
+        s, p = self.shape, self.plan
         groups = tirx.floordiv(tiles + (p.count - 1), p.count)
         with (in_parallel if p.is_parallel_over_tiles else loop)(groups) as group:
             data = memory(as_expr(s.points * self.data_pitch))

@@ -8,10 +8,10 @@ from dataclasses import replace
 from .._dataclasses import dataclass
 from ..target.matrix_unit import MATRIX_UNIT
 from ..target.processor import CACHES, RATES
-from .winograd_shape import WinogradPlan, WinogradShape
+from .winograd_shape import WinogradCosts, WinogradPlan, WinogradShape
 from .winograd_weight import PAIRS
 
-__all__ = ["Machine", "direct_cycles", "plan_winograd", "winograd_cycles"]
+__all__ = ["Machine", "costs_of", "direct_cycles", "plan_winograd", "winograd_cycles"]
 
 _MOST_ON_TWO_AXES = 6  # the reach of tiles; see winograd_points
 _USUAL, _USUAL_ROW = 28, 256  # the height and width of an image of unknown size, and the length of a row
@@ -22,6 +22,10 @@ _TRANSFORM = {1: 0.0, 4: 4.4, 6: 11.0, 8: 18.0}  # cycles of a vector of channel
 _MOVE = RATES.move
 _PARTS = (1, 2, 3, 4, 6, 8)  # of tiles that go together
 _SHARED_PARTS = 4  # of kernels that sizes share
+_SUM = 1.2  # times as long as its products takes a sum without tiles
+_SUM_ROWS = 8  # results of a plain sum that are computed together
+_SCALE = 1 << 10  # of the whole numbers that kernels compare
+_OVERLAP = 2  # times as fast as from afar a weight comes that is fetched while products are computed
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,36 @@ def plan_winograd(
         default=None,
     )
     return best[1] if best is not None and best[0] < direct_cycles(shape, machine) else None
+
+
+def costs_of(shape: WinogradShape, plan: WinogradPlan, machine: Machine) -> WinogradCosts:
+    """Return by what a kernel of unknown size compares tiles with the sum itself, which is faster for few results.
+
+    A tile of products is computed whole even where it is for one result, and the transformed weight is up to four times
+    as long as the weight.
+    """
+    elements, points = shape.kernel[0] * shape.kernel[1], shape.points
+    rows = min(plan.rows, _SUM_ROWS)
+    of_product = _SCALE * machine.passes / machine.lanes / 2
+    of_weight = _SCALE * 4 / (_COLD_RATE * _OVERLAP)
+    of_data, of_result = (_SCALE * machine.passes * cycles / machine.lanes for cycles in _transforms(shape))
+    return WinogradCosts(
+        products=round(of_product * points * plan.rows),
+        weight=round(of_weight * points),
+        data=round(of_data),
+        result=round(of_result),
+        sums=round(_SUM * of_product * elements * rows),
+        plain=round(of_weight * elements),
+        sum_rows=rows,
+    )
+
+
+def _transforms(shape: WinogradShape) -> tuple[float, float]:
+    """Return how many cycles the transforms of a tile take, for a vector of input and of output channels."""
+    (high, wide), tile_high = shape.reach, shape.tile[0]
+    of_data = wide * _TRANSFORM[high] + high * _TRANSFORM[wide] + _MOVE * shape.points
+    of_result = wide * _TRANSFORM[high] + tile_high * _TRANSFORM[wide] + _MOVE * shape.points
+    return of_data, of_result
 
 
 def _candidates(
@@ -116,9 +150,7 @@ def winograd_cycles(shape: WinogradShape, plan: WinogradPlan, machine: Machine) 
     # Multiplying begins and ends with as many registers as there are results.
     latency = max(1.0, 8 / (plan.rows * (shape.block // machine.lanes)))
     products = parts * plan.rows * shape.points * vectors * (shape.inner * latency + 4) / 2 * machine.passes
-    (high, wide), tile_high = shape.reach, shape.tile[0]
-    of_data = wide * _TRANSFORM[high] + high * _TRANSFORM[wide] + _MOVE * shape.points
-    of_result = wide * _TRANSFORM[high] + tile_high * _TRANSFORM[wide] + _MOVE * shape.points
+    of_data, of_result = _transforms(shape)
     transforms = tiles * (shape.inner // machine.lanes * of_data + vectors * of_result) * machine.passes
     weight = 4 * shape.points * shape.inner * shape.outer
     moved = 4 * shape.points * plan.count * shape.inner
@@ -146,7 +178,7 @@ def direct_cycles(shape: WinogradShape, machine: Machine) -> float:
     weight = 4 * elements
     if machine.has_matrix_unit:
         return products / _UNIT_GAIN + 1.5 * weight / _COLD_RATE
-    return 1.2 * products + weight / _COLD_RATE
+    return _SUM * products + weight / _COLD_RATE
 
 
 def _rate(size: float) -> int:

@@ -10,7 +10,7 @@ from tvm import tirx
 from .._dataclasses import dataclass
 from .builder import Size
 
-__all__ = ["WinogradPlan", "WinogradShape"]
+__all__ = ["WinogradCosts", "WinogradPlan", "WinogradShape"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,11 @@ class WinogradShape:
         return self.reach[0] * self.reach[1]
 
     @property
+    def is_of_known_image(self) -> bool:
+        """Whether the sizes of images are known."""
+        return self.height is not None and self.width is not None
+
+    @property
     def tiles(self) -> int | None:
         """How many tiles there are, None where that is known at run time."""
         if self.batch is None or self.height is None or self.width is None:
@@ -99,6 +104,31 @@ class WinogradShape:
 
 
 @dataclass(frozen=True)
+class WinogradCosts:
+    """What steps of a convolution take, by which tiles and the sum itself are compared; only proportions matter.
+
+    Attributes
+    ----------
+    products, weight : int
+        Of each input with each output channel: the products of `rows` tiles, and the transformed weight.
+    data, result : int
+        Of a tile: the transforms of an input and of an output channel.
+    sums, plain : int
+        As `products` and `weight`, of :attr:`sum_rows` results without tiles.
+    sum_rows : int
+        How many results are computed together without tiles.
+    """
+
+    products: int
+    weight: int
+    data: int
+    result: int
+    sums: int
+    plain: int
+    sum_rows: int
+
+
+@dataclass(frozen=True)
 class WinogradPlan:
     """How :func:`.winograd` goes about it.
 
@@ -112,9 +142,13 @@ class WinogradPlan:
         Steps of the products that are unrolled; a divisor of the lanes.
     is_parallel_over_tiles : bool
         Whether cores share groups of tiles; otherwise the steps of each group.
+    few : WinogradCosts or None
+        By what the kernel tells, when it runs, for how few results the sum itself is faster. It is given the weight as
+        it is, too, in blocks, after the transformed one. None of a kernel that knows tiles alone.
     """
 
     rows: int
     count: int
     unrolled: int = 2
     is_parallel_over_tiles: bool = True
+    few: WinogradCosts | None = None

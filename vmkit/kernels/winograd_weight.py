@@ -11,10 +11,13 @@ import numpy as np
 
 from .._dataclasses import dataclass
 
-__all__ = ["PAIRS", "WinogradWeight", "weight_matrix"]
+__all__ = ["PAIRS", "PLAIN_TILE", "WinogradWeight", "weight_matrix"]
 
 PAIRS: dict[int, tuple[float, ...]] = {4: (1.0,), 6: (0.6875, 1.5), 8: (0.5, 1.0, 2.0)}
 """The positive one of each pair of points, by the reach of a tile: how many elements it depends on."""
+
+PLAIN_TILE = (1, 1)
+"""The tile of a weight that is not transformed."""
 
 # Multiplications of one product of matrices: of more, BLAS begins threads, which takes ten times as long beside others.
 _STEPS = 1 << 17
@@ -22,8 +25,8 @@ _STEPS = 1 << 17
 
 def weight_matrix(reach: int, kernel: int) -> np.ndarray[Any, Any]:
     """Return the matrix (reach, kernel) that transforms an axis of a weight, in float64."""
-    if kernel == 1:
-        return np.eye(1)
+    if reach == kernel:
+        return np.eye(kernel)
     points = [0.0, *(sign * p for p in PAIRS[reach] for sign in (1, -1))]
     rows = [[p**k / np.prod([p - q for q in points if q != p]) for k in range(kernel)] for p in points]
     return np.array([*rows, [0.0] * (kernel - 1) + [1.0]])
@@ -38,7 +41,7 @@ class WinogradWeight:
     shape : tuple of int
         That of the weight.
     tile : tuple of int
-        How many results on each axis come from one tile.
+        How many results on each axis come from one tile; :data:`PLAIN_TILE` for the weight as it is, in blocks.
     block : int
         Output channels in a block of the transformed weight.
     """
@@ -53,10 +56,17 @@ class WinogradWeight:
         return self.tile[0] + self.shape[0] - 1, self.tile[1] + self.shape[1] - 1
 
     @property
+    def is_plain(self) -> bool:
+        """Whether a weight is put in blocks as it is, which are those of a packed product."""
+        return self.tile == PLAIN_TILE
+
+    @property
     def is_possible(self) -> bool:
         """Whether there are points for the tiles, and the output channels are whole blocks."""
         if min(*self.shape, *self.tile, self.block) < 1 or self.shape[3] % self.block:
             return False
+        if self.is_plain:
+            return True
         pairs = zip(self.reach, self.shape[:2], strict=True)
         return all(reach == 1 if size == 1 else reach in PAIRS for reach, size in pairs)
 
@@ -80,6 +90,9 @@ class WinogradWeight:
             Of the shapes :attr:`shape` and :attr:`made`, in float32; the weight may be in float16, too.
         """
         blocks, points, inner, block = self.made
+        if self.is_plain:
+            made[...] = weight.reshape(points, inner, blocks, block).transpose(2, 0, 1, 3)
+            return
         matrix, elements = self.matrix, weight.reshape(-1, inner, blocks, block)
         size, together = len(elements), max(1, _STEPS // (matrix.size * block))
         group = next(g for g in range(min(together, inner), 0, -1) if inner % g == 0)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from math import prod
 from typing import TypeAlias
 
 import numpy as np
 
-from ..kernels.winograd_plan import Machine, direct_cycles, plan_winograd, winograd_cycles
+from ..kernels.winograd_plan import Machine, costs_of, direct_cycles, plan_winograd, winograd_cycles
 from ..kernels.winograd_shape import WinogradPlan, WinogradShape
 from ..relay.ir import Call, Expr, Function
 from ..relay.ir.types import Dim
@@ -68,7 +69,7 @@ def UseWinograd(
         kernels = {(_compiled(shape), plan) for shape, plan in filter(None, plans.values())}
         # A kernel for one layer is shorter if it knows its sizes.
         is_shared = sum(map(bool, plans.values())) > 1 if shares_kernels else len(kernels) > _MOST_KERNELS
-        return rewrite_layers(function, lambda layer: _chosen(layer, plans[layer.conv], lanes, is_shared))
+        return rewrite_layers(function, lambda layer: _chosen(layer, plans[layer.conv], machine, is_shared))
 
     return per_function(change)
 
@@ -134,7 +135,7 @@ def shape_without_tiles(
     return WinogradShape(window, (1, 1), batch, height, width, inner, outer, padding, block, lanes)
 
 
-def _chosen(layer: ConvLayer, planned: _Planned | None, lanes: int, is_shared: bool) -> Make | None:
+def _chosen(layer: ConvLayer, planned: _Planned | None, machine: Machine, is_shared: bool) -> Make | None:
     """Return what makes the operator for a layer, or None where the sum itself is faster."""
     if planned is None:
         return None
@@ -150,7 +151,7 @@ def _chosen(layer: ConvLayer, planned: _Planned | None, lanes: int, is_shared: b
             block=shape.block,
             rows=plan.rows,
             count=plan.count,
-            lanes=lanes,
+            lanes=machine.lanes,
             padding=list(shape.padding),
             is_parallel_over_tiles=plan.is_parallel_over_tiles,
             has_bias=layer.bias is not None,
@@ -158,6 +159,7 @@ def _chosen(layer: ConvLayer, planned: _Planned | None, lanes: int, is_shared: b
             a_max=layer.high,
             activation=layer.activation,
             is_shared=is_shared,
+            few=[] if shape.is_of_known_image else list(astuple(costs_of(shape, plan, machine))),
         )
 
     return make

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from tvm.runtime import Tensor
 
 from ...errors import TypeCheckError
 from ...kernels.later_weight import later_constant
-from ...kernels.winograd_weight import WinogradWeight
+from ...kernels.winograd_weight import PLAIN_TILE, WinogradWeight
 from ...relay.ir import Constant, Expr, dims
 from ...relay.ir.types import TensorType, Type
 from ...relay.op.attrs import Attrs, Bool, Float, Int, Ints, Str, attrs_node
@@ -42,8 +43,8 @@ class Conv2DWinogradFusedAttrs(Attrs):
     tile is how many results on either axis come from one tile, block how many output channels are computed at once,
     lanes how many float32 a vector has; a_min and a_max are what sums are raised and lowered to, activation
     the program of :mod:`vmkit.kernels.activation` for results; rows, count and
-    is_parallel_over_tiles are the fields of vmkit.kernels.winograd_shape.WinogradPlan. is_shared
-    asks for a kernel that calls of other sizes share.
+    is_parallel_over_tiles are the fields of vmkit.kernels.winograd_shape.WinogradPlan, few those of its WinogradCosts,
+    or empty for a kernel of tiles alone. is_shared asks for a kernel that calls of other sizes share.
     """
 
     tile: Ints
@@ -58,6 +59,7 @@ class Conv2DWinogradFusedAttrs(Attrs):
     a_max: Float | None = None
     activation: Str = ""
     is_shared: Bool = False
+    few: Ints = ()
 
 
 @operator(
@@ -92,7 +94,7 @@ class Conv2DWinogradFused:
             raise TypeCheckError(f"the shape of the weight must be known: {filters}")
         plan = _plan(attrs, filters.shape)
         height, width, inner, outer = plan.shape
-        if not plan.is_possible or dims.equal(source.shape[3], inner) is False:
+        if plan.is_plain or not plan.is_possible or dims.equal(source.shape[3], inner) is False:
             how = f"tiles of {list(attrs.tile)}, blocks of {attrs.block}"
             raise TypeCheckError(f"{how} and {filters} do not fit {source}")
         if inner % attrs.lanes or attrs.block % attrs.lanes:
@@ -108,7 +110,7 @@ class Conv2DWinogradFused:
         context: LowerContext, attrs: Conv2DWinogradFusedAttrs, data: relax.Expr, weight: relax.Expr, *added: relax.Expr
     ) -> relax.Expr:
         from ...kernels.winograd import shared_winograd, winograd
-        from ...kernels.winograd_shape import WinogradPlan, WinogradShape
+        from ...kernels.winograd_shape import WinogradCosts, WinogradPlan, WinogradShape
 
         have, packed = context.shape(data), _plan(attrs, [int(d) for d in context.shape(weight)])
         *kernel, inner, outer = packed.shape
@@ -139,7 +141,9 @@ class Conv2DWinogradFused:
         )
         # Steps of short vectors are short themselves, beside what each round of them takes.
         unrolled = 4 if attrs.lanes <= 8 else 2
-        plan = WinogradPlan(attrs.rows, attrs.count, unrolled, attrs.is_parallel_over_tiles)
+        few = WinogradCosts(*attrs.few) if attrs.few else None
+        plan = WinogradPlan(attrs.rows, attrs.count, unrolled, attrs.is_parallel_over_tiles, few)
+        plain = [_transformed(context, weight, replace(packed, tile=PLAIN_TILE))] if few is not None else []
         if attrs.is_shared:
             write = partial(shared_winograd, what.without_sizes(), plan)
         elif what.tiles is None:
@@ -151,7 +155,7 @@ class Conv2DWinogradFused:
             context,
             write,
             "conv2d_winograd",
-            [data, _transformed(context, weight, packed), *added],
+            [data, _transformed(context, weight, packed), *plain, *added],
             result,
         )
 
