@@ -19,7 +19,7 @@ from tvm.target import Target
 
 from ..executable.pool_names import SLOT
 from ..executable.scratch import scratch_folder
-from ..kernels.builder import WRITTEN_OUT
+from ..kernels.builder import AS_WRITTEN
 from ..target.llvm import architecture, description_of, operating_system
 from .kernel_pipeline import PIPELINE
 
@@ -69,7 +69,7 @@ def with_slot(kernels: ir.IRModule, number: int) -> ir.IRModule:
     name = f"{SLOT}{number}"
     told = tirx.Return(tirx.call_extern("int64", "vmkit_slot_address"))
     body = tirx.AttrStmt(tirx.IntImm("int32", 0), "pragma_import_llvm", ir.StringImm(_SLOT_ADDRESS), told)
-    function = tirx.PrimFunc([], body, ret_type=ir.PrimType("int64"), attrs=_attributes(name))
+    function = tirx.PrimFunc([], body, ret_type=ir.PrimType("int64"), attrs=_named(name))
     return ir.IRModule({**kernels.functions, ir.GlobalVar(name): function}, attrs=kernels.attrs)
 
 
@@ -105,7 +105,7 @@ def _object(target: str) -> bytes:
 def _code(target: str) -> str:
     described = Target(json.loads(target))
     # What LLVM calls the target stands in any module for it.
-    nothing = tirx.PrimFunc([], tirx.Evaluate(0), attrs=_attributes("nothing"))
+    nothing = tirx.PrimFunc([], tirx.Evaluate(0), attrs=_named("nothing"))
     text = tvm.tirx.build(ir.IRModule({"nothing": nothing}), described, PIPELINE).inspect_source("ll")
     flag = _FLAG.search(text)
     assert flag is not None, "TVM writes the target into each module"
@@ -117,10 +117,5 @@ def _code(target: str) -> str:
     )
 
 
-def _attributes(name: str) -> ir.DictAttrs:
-    """Return the attributes of a function that passes leave as it is.
-
-    TVM asks only the function that it declares last whether tensors overlap, and takes that for a module's others, too.
-    """
-    marks = {WRITTEN_OUT: True, "tirx.is_scheduled": True, "tirx.noalias": True}
-    return ir.make_node("ir.DictAttrs", global_symbol=name, **marks)
+def _named(name: str) -> ir.DictAttrs:
+    return ir.make_node("ir.DictAttrs", global_symbol=name, **AS_WRITTEN)

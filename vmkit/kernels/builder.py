@@ -19,6 +19,7 @@ from ..relay.ir.dims import as_expr
 from ..relay.op.kernel import const as integer
 
 __all__ = [
+    "AS_WRITTEN",
     "FEWEST_ELEMENTS",
     "PARALLEL_SIZE",
     "WRITTEN_OUT",
@@ -60,6 +61,11 @@ PARALLEL_SIZE = 16_384
 
 WRITTEN_OUT = "vmkit.written_out"
 """The attribute of functions of loops and statements alone, in which there are no blocks, threads or pipelines."""
+AS_WRITTEN = {"tirx.is_scheduled": True, "tirx.noalias": True, WRITTEN_OUT: True}
+"""The attributes of such functions.
+
+One whose buffers may overlap makes TVM take those of the whole module for such, be it a function that has none.
+"""
 FEWEST_ELEMENTS = "vmkit.fewest_elements"
 """The attribute of kernels of unknown sizes that says how many elements their results have at least."""
 
@@ -71,12 +77,9 @@ _FIELDS = ("iter_vars", "reads", "writes", "name_hint", "body", "init", "alloc_b
 
 @contextmanager
 def kernel() -> Iterator[IRBuilder]:
-    """Open a function of TIR that is scheduled as it is written; ``get()`` of what is given returns it at the end.
-
-    One function whose buffers may overlap makes LLVM take those of the whole module for such.
-    """
+    """Open a function of TIR that is scheduled as it is written; ``get()`` of what is given returns it at the end."""
     with IRBuilder() as builder, T.prim_func(private=True):
-        T.func_attr({"tirx.is_scheduled": True, "tirx.noalias": True, WRITTEN_OUT: True})
+        T.func_attr(AS_WRITTEN)
         yield builder
 
 

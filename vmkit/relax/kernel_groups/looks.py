@@ -14,7 +14,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 from tvm.tirx.buffer import buffer_data
 
-from ...kernels.builder import WRITTEN_OUT
+from ...kernels.builder import AS_WRITTEN
 from ...values.element_types import element_bytes
 from ...values.kernel_needs import LOOK_BYTES, POLL, RUN_STATE, SIGNAL_SECONDS
 from .parts import as_part
@@ -72,7 +72,7 @@ def look_part(system: str) -> tirx.PrimFunc:
     """
     zero = tirx.IntImm("int64", 0)
     with IRBuilder() as ib, T.prim_func(private=True):
-        T.func_attr({IS_LOOK: True, WRITTEN_OUT: True, "tirx.is_scheduled": True, "tirx.noalias": True})
+        T.func_attr({IS_LOOK: True, **AS_WRITTEN})
         handle = T.arg("state", T.handle())
         used = T.arg("used", tirx.Var("used", "int64"))
         state = T.match_buffer(handle, (len(RUN_STATE) // 8,), "int64", layout=None)

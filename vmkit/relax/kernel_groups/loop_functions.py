@@ -11,7 +11,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm.tirx.buffer import buffer_data
 
 from ..._dataclasses import dataclass
-from ...kernels.builder import WRITTEN_OUT
+from ...kernels.builder import AS_WRITTEN
 from .functions import KernelGroup, Operands, attributes
 from .parts import as_part, call_part
 
@@ -57,7 +57,7 @@ class KernelLoop(KernelGroup):
 def move_part() -> tirx.PrimFunc:
     """Return the part that copies bytes."""
     with IRBuilder() as ib, T.prim_func(private=True):
-        T.func_attr({WRITTEN_OUT: True, "tirx.is_scheduled": True, "tirx.noalias": True})
+        T.func_attr(AS_WRITTEN)
         handles = [T.arg(name, T.handle()) for name in ("source", "target")]
         size = tirx.Var("size", "int64")
         source, target = (T.match_buffer(handle, (size,), "uint8", layout=None) for handle in handles)
@@ -69,7 +69,7 @@ def move_part() -> tirx.PrimFunc:
 def flag_part() -> tirx.PrimFunc:
     """Return the part that reads a condition."""
     with IRBuilder() as ib, T.prim_func(private=True):
-        T.func_attr({WRITTEN_OUT: True, "tirx.is_scheduled": True, "tirx.noalias": True})
+        T.func_attr(AS_WRITTEN)
         handles = [T.arg(name, T.handle()) for name in ("condition", "flag")]
         condition = T.match_buffer(handles[0], (), "bool", layout=None)
         flag = T.match_buffer(handles[1], (1,), "int32", layout=None)

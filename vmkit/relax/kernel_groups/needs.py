@@ -5,7 +5,7 @@ from __future__ import annotations
 import tvm
 from tvm import ir, tirx
 
-from ...kernels.builder import WRITTEN_OUT
+from ...kernels.builder import AS_WRITTEN
 from ...values.kernel_needs import SUFFIX, TELL
 from ..rewrite import with_functions
 from .functions import NEEDS
@@ -20,7 +20,5 @@ def with_needs(kernels: tvm.IRModule) -> tvm.IRModule:
 
 
 def _telling(name: str, text: str) -> tirx.PrimFunc:
-    # TVM takes what the function that it declares last says of overlaps for the others of a module, too.
-    marks = {WRITTEN_OUT: True, "tirx.is_scheduled": True, "tirx.noalias": True}
-    attrs = ir.make_node("ir.DictAttrs", global_symbol=name, **marks)
+    attrs = ir.make_node("ir.DictAttrs", global_symbol=name, **AS_WRITTEN)
     return tirx.PrimFunc([], tirx.Evaluate(tirx.call_packed(TELL, text)), attrs=attrs)
