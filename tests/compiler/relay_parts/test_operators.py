@@ -98,6 +98,8 @@ CASES: dict[str, list[Make]] = {
         plain(lambda x: OP.reshape(x, (x.ty.shape[0], 16 * 12, 12))),
         plain(lambda x: OP.reshape(x, (x.ty.shape[0] * 4, 4, x.ty.shape[0] * 0 + 144))),
         plain(lambda x: OP.reshape(x, (2, -1, 12))),
+        # A constant whose new size the run knows.
+        lambda emit, x: OP.add(x, emit(OP.reshape(const(3, 16, 12), (x.ty.shape[0], 16, 12, 1)))),
     ],
     "relax.flatten": [plain(OP.flatten)],
     "relax.concat": [plain(lambda x: OP.concat([x, x], axis=1))],

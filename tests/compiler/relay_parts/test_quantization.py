@@ -135,25 +135,24 @@ def test_integers_are_the_part_s_inputs_and_results() -> None:
     assert np.abs(got.astype(int) - expected).max() <= 1 and (got != expected).mean() < 0.01
 
 
+@pytest.mark.parametrize("is_rounded", [True, False])
 @pytest.mark.parametrize(
-    ("offset", "least", "most"), [(0.5, 0, 255), (300.0, 0, 255), (0.0, 0.5, 255.0), (0.0, -1, 255), (0.0, 0, 256)]
+    ("offset", "least", "most"),
+    [(0.0, 0, 255), (0.5, 0, 255), (300.0, 0, 255), (np.inf, 0, 255), (0.0, 0.5, 255), (0.0, -1, 255), (0.0, 0, 256)],
 )
-def test_what_is_no_quantisation_stays_as_it_is(offset: float, least: float, most: float) -> None:
-    """Zero points and limits that are no integers of the type, and a number that is not rounded."""
+def test_what_is_no_quantisation_stays_as_it_is(offset: float, least: float, most: float, is_rounded: bool) -> None:
+    """Zero points and limits that are no integers of the type, and a number that is not rounded but cut off."""
 
     def network(emit: Emit, x: relax.Expr) -> relax.Expr:
         y = emit(OP.nn.conv2d(x, relax.const(numbers(16, 8, 3, 3) / np.float32(9)), padding=1))
-        y = emit(OP.round(emit(OP.multiply(y, number(20)))))
-        y = emit(OP.minimum(emit(OP.maximum(y, number(-100))), number(100)))
-        y = emit(OP.clip(emit(OP.add(y, number(offset))), least, most))
-        y = emit(OP.clip(y, 0, 255))
-        y = emit(OP.astype(emit(OP.clip(y, least, most)), "uint8")) if least >= 0 and most <= 255 else y
-        return emit(OP.astype(y, "float32")) if str(y.ty.dtype) == "uint8" else y
+        y = emit(OP.maximum(emit(OP.minimum(emit(OP.multiply(y, number(20))), number(100))), number(0)))
+        y = emit(OP.round(y)) if is_rounded else y
+        return emit(OP.astype(emit(OP.clip(emit(OP.add(y, number(offset))), least, most)), "uint8"))
 
     mod = program(network, (1, 8, 9, 9))
     got, _ = run(mod, numbers(1, 8, 9, 9))
     expected, _ = run(mod, numbers(1, 8, 9, 9), level=0)
-    assert np.abs(got - expected).max() <= 1 and (got != expected).mean() < 0.01
+    assert np.abs(got.astype(int) - expected).max() <= 1 and (got != expected).mean() < 0.01
 
 
 def test_floats_less_a_number_are_floats() -> None:

@@ -31,7 +31,8 @@ def _transposed(call: ir.Call, args: list[Any], operands: Operands) -> Expr:
 
 def _reshaped(call: ir.Call, args: list[Any], operands: Operands) -> Expr:
     data, shape = args
-    if isinstance(data, Constant) and math.prod(data.data.shape) <= _FEW:
+    is_known = isinstance(data, Constant) and all(isinstance(size, int) for size in shape)
+    if is_known and math.prod(data.data.shape) <= _FEW:
         return const(data.data.numpy().reshape(shape))  # what passes look at, such as scales, is seen to be known
     return build("reshape", data, shape, allowzero=True)
 

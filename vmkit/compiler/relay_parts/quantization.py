@@ -87,13 +87,13 @@ def _quantized(data: Expr, dtype: str) -> Expr | None:
     """Return bytes that a number rounded, a zero point added, and both within limits, become; None of other floats."""
     if not is_call(data, "clip"):
         return None
-    limits, number, zero = (data.attrs.a_min, data.attrs.a_max), data.args[0], 0.0
+    limits, number, zero = (float(data.attrs.a_min), float(data.attrs.a_max)), data.args[0], 0.0
     if is_call(number, "add") and isinstance(number.args[1], Constant) and number.args[1].data.shape == ():
         number, zero = number.args[0], float(number.args[1].data.numpy())
     least, most = integer_range(dtype)
-    if not is_call(number, _ROUNDED) or zero != round(zero) or not least <= zero <= most:
+    if not is_call(number, _ROUNDED) or not zero.is_integer() or not least <= zero <= most:
         return None
-    if not (least <= limits[0] <= limits[1] <= most) or any(limit != round(limit) for limit in limits):
+    if not (least <= limits[0] <= limits[1] <= most) or not all(map(float.is_integer, limits)):
         return None
     made = build(_QUANTIZED, number.args[0], const(int(zero), dtype), dtype, True)
     return made if limits == (least, most) else build("clip", made, a_min=limits[0], a_max=limits[1])
