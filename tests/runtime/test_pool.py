@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import subprocess
 import sys
@@ -176,6 +177,47 @@ def test_machines_use_it(executable: Executable, tmp_path: Path, loaded: bool) -
     np.testing.assert_allclose(got, np.exp(np.sin(value)) + value, rtol=1e-5, atol=1e-6)
     pool = process_pool()
     assert pool is not None and pool.size >= 7
+
+
+def test_kernels_that_go_to_any_processor_use_it(tmp_path: Path) -> None:
+    """They are compiled when they are loaded, of a file in which LLVM names no functions."""
+    x = relay.var("x", shape=SHAPE)
+    vmkit.compile(relay.Function([x], relay.exp(x)), target="portable").export(tmp_path / "m.vmx", portable=True)
+    code = f"""
+import numpy as np, vmkit
+from vmkit.runtime import pool
+taken = []
+own = pool.Pool.take
+pool.Pool.take = lambda self, slot: (taken.append(slot), own(self, slot))
+machine = vmkit.VirtualMachine(vmkit.load({str(tmp_path / "m.vmx")!r}), num_threads=2)
+np.testing.assert_allclose(machine.run(np.ones({SHAPE}, "float32")).numpy(), np.e, rtol=1e-6)
+print(len(set(taken)), pool.process_pool().size)
+"""
+    assert output_of(code).split() == ["2", "2"]  # the slot of the kernels, and that of the pool's own library
+
+
+def test_what_is_no_number_of_looks(executable: Executable, tmp_path: Path) -> None:
+    executable.export(tmp_path / "m.vmx")
+    code = f"import vmkit; vmkit.VirtualMachine(vmkit.load({str(tmp_path / 'm.vmx')!r}), num_threads=2)"
+    for told in ("many", "-1", "\u00b2"):
+        with pytest.raises(AssertionError, match=r"TVM_THREAD_POOL_SPIN_COUNT is '.+', expected how often to look"):
+            output_of(code, TVM_THREAD_POOL_SPIN_COUNT=told)
+
+
+def test_a_system_that_refuses_threads_is_asked_once(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(pool, "_start", lambda number: asked.append(number) or errno.EAGAIN)
+    monkeypatch.setattr(pool, "_is_refused", False)
+    before, more = pool.size, pool.size + 2
+    pool.grow(more)
+    pool.grow(more)
+    assert pool.size == before and asked == [before]
+    assert [record.getMessage().startswith(f"kernels run on {before} threads") for record in caplog.records] == [True]
+    done: list[int] = []
+    assert launched(pool, lambda task, _: done.append(task) or 0, more) == 0
+    assert sorted(done) == list(range(more))
 
 
 @pytest.mark.parametrize(("looks", "most"), [(None, 0.3), ("0", 0.015)])

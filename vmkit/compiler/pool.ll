@@ -22,7 +22,7 @@ $layout
 @wakes = internal global i32 0, align 4      ; threads that were woken and have not seen it; under @mutex
 @top = internal global i32 0, align 4        ; places that were ever in use
 @limit = internal global ptr null, align 8   ; returns how many threads the calling thread may use
-@rounds = internal global i32 15000, align 4    ; of looks for a job, after which a thread sleeps: about 30 ms
+@rounds = internal global i32 15000, align 4 ; of looks for a job, after which a thread sleeps: about 30 ms
 @mutex = internal global [128 x i8] zeroinitializer, align 64
 @condition = internal global [128 x i8] zeroinitializer, align 64
 @kind = private constant [13 x i8] c"RuntimeError\00"
@@ -238,7 +238,8 @@ scan.next:
   br label %scan
 }
 
-; What kernels call: do all tasks of a kernel's function, as many as the caller may use threads unless it says how many.
+; What kernels call: do all tasks of a kernel's function, as many as the caller may use threads, up to 512, unless it
+; says how many. More than that it does alone, and all of them where 64 callers are here already.
 define internal i32 @launch(ptr %kernel, ptr %data, i32 %asked) {
 entry:
   %environment = alloca %environment

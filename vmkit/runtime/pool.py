@@ -22,12 +22,12 @@ from collections.abc import Iterable, Iterator, Sequence
 import tvm.runtime
 
 from .._tvm.running import THREAD_LIMIT_ADDRESS
+from ..errors import OptionError
 from ..executable.pool_names import SLOT, TABLE
 
 __all__ = ["Pool", "process_pool", "share_work"]
 
 logger = logging.getLogger(__name__)
-
 
 # TVM's variable for its own pool: how often a thread looks for work before it sleeps. Here it looks more quickly.
 _LOOKS = "TVM_THREAD_POOL_SPIN_COUNT"
@@ -57,13 +57,14 @@ class Pool:
         self._launch = table.launch
         self._start = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int)(table.start)
         self._reset = ctypes.CFUNCTYPE(None)(table.reset)
+        rounds = _rounds()
         self._lock = threading.Lock()
         self._threads = 0
+        self._is_refused = False
         self._reset()
         ctypes.c_void_p.from_address(table.limit).value = THREAD_LIMIT_ADDRESS
-        looks = os.environ.get(_LOOKS, "")
-        if looks.isdigit():
-            ctypes.c_int32.from_address(table.rounds).value = min(int(looks), _MOST_LOOKS) // _LOOKS_OF_A_ROUND
+        if rounds is not None:
+            ctypes.c_int32.from_address(table.rounds).value = rounds
 
     @property
     def size(self) -> int:
@@ -71,15 +72,18 @@ class Pool:
         return 1 + self._threads
 
     def grow(self, size: int) -> None:
-        """Have at least so many threads share work, the calling one included, if the system gives them."""
+        """Have at least so many threads share work, the calling one included, if the system gives them.
+
+        Where it has refused one it is not asked again: those that are there do all the work.
+        """
         with self._lock:
-            while self.size < size:
+            while self.size < size and not self._is_refused:
                 error = self._start(self.size)
+                self._is_refused = error != 0
                 if error:
-                    # What is there does all the work.
                     logger.warning("kernels run on %d threads instead of %d: %s", self.size, size, os.strerror(error))
-                    return
-                self._threads += 1
+                else:
+                    self._threads += 1
 
     def take(self, slot: int) -> None:
         """Have the kernels of the library that `slot` is the address of share their work here."""
@@ -89,6 +93,7 @@ class Pool:
         """Note in a forked process that it has none of the threads."""
         self._lock = threading.Lock()
         self._threads = 0
+        self._is_refused = False
         self._reset()
 
 
@@ -113,12 +118,9 @@ def share_work(libraries: Iterable[tvm.runtime.Module]) -> None:
 
 
 def _find_pool(library: tvm.runtime.Module) -> None:
-    """Have the kernels of a library that has the pool's code use the process' pool; if there is none, it is that one's.
-
-    LLVM does not tell which functions are in what it read.
-    """
+    """Have the kernels of a library that has a pool's code use the process' pool, which is that one's if it is new."""
     global _pool
-    told = _told(library, TABLE) if library.kind == "llvm" or library.implements_function(TABLE) else None
+    told = _told(library, TABLE)
     if told is None:
         return
     table = _Table.from_address(told)
@@ -130,20 +132,33 @@ def _find_pool(library: tvm.runtime.Module) -> None:
 def _slots(libraries: Sequence[tvm.runtime.Module]) -> Iterator[int]:
     """Yield the addresses of what the kernels of libraries share their work by."""
     for number in itertools.count():
-        name = f"{SLOT}{number}"
-        library = next((each for each in libraries if each.implements_function(name)), None)
-        if library is None:
+        addresses = (_told(each, f"{SLOT}{number}") for each in libraries)
+        slot = next((address for address in addresses if address is not None), None)
+        if slot is None:
             return
-        yield library.get_function(name)()
+        yield slot
 
 
 def _told(library: tvm.runtime.Module, name: str) -> int | None:
     """Return what a function of a library returns; None if it has none of that name."""
+    # LLVM does not tell which functions are in what it has read.
+    if library.kind != "llvm" and not library.implements_function(name):
+        return None
     try:
         function = library.get_function(name)
     except AttributeError:
         return None
     return int(function())
+
+
+def _rounds() -> int | None:
+    """Return how often a thread looks for work before it sleeps, if the environment says it."""
+    looks = os.environ.get(_LOOKS)
+    if not looks:
+        return None
+    if not looks.isdecimal():
+        raise OptionError(f"the environment variable {_LOOKS} is {looks!r}, expected how often to look, 0 or more")
+    return min(int(looks), _MOST_LOOKS) // _LOOKS_OF_A_ROUND
 
 
 def _after_fork() -> None:
