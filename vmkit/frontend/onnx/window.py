@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Generic, TypeVar
 
+from ... import relay
 from ..._dataclasses import dataclass
 from ...relay.ir import Dim, Expr, dims
 from ...relay.op.nn.window import extent
 from .context import Context
+from .known import sizes
 from .registry import AttributeGroup
+from .run_time_axes import shape_vector
 
 __all__ = ["LAYOUTS", "ConvolutionWindow", "Sliding", "Window", "spatial_rank"]
 
@@ -67,7 +71,14 @@ class Window(AttributeGroup):
     def over(self, ctx: Context, x: Expr, kernel: Sequence[D]) -> Sliding[D]:
         """Return the window of a size with what it needs along each spatial axis of a tensor."""
         steps, spread = self.steps(len(kernel)), self.spread(len(kernel))
-        return Sliding(list(kernel), steps, spread, self._padding(ctx, x, kernel, steps, spread))
+        window = Sliding(list(kernel), steps, spread, self._padding(ctx, x, kernel, steps, spread))
+        if any(dims.is_any(p) for p in window.padding):
+            return replace(window, run_time_pairs=self._same_at_run_time(ctx, x, window))
+        return window
+
+    def rounds_up(self, ceil_mode: int) -> bool:
+        """Say whether a pool's last window may hang over: one padded to as many windows as strides has none such."""
+        return bool(ceil_mode) and not self.auto_pad.startswith("SAME")
 
     def _padding(
         self, ctx: Context, x: Expr, kernel: Sequence[Dim], strides: Sequence[int], dilations: Sequence[int]
@@ -86,18 +97,41 @@ class Window(AttributeGroup):
         after: list[Dim] = []
         for length, size, stride, dilation in zip(ctx.shape(x)[2:], kernel, strides, dilations, strict=True):
             reach = extent(size, dilation)
-            if dims.is_any(reach) or (stride > 1 and dims.is_any(length)):
-                ctx.fail("auto_pad of a size that is not known at import")
-            if stride == 1:
-                total = dims.sub(reach, 1)
-            else:
-                last = dims.mul(dims.sub(dims.ceildiv(length, stride), 1), stride)
-                total = dims.maximum(dims.sub(dims.add(last, reach), length), 0)
+            if dims.is_any(reach):
+                ctx.fail(f"auto_pad {self.auto_pad} of a kernel whose size is not known at import")
+            total = _same_total(length, reach, stride)
+            if dims.is_any(total):
+                before.append(total)
+                after.append(total)
+                continue
             small = dims.floordiv(total, 2)
             large = dims.sub(total, small)
             before.append(small if self.auto_pad == "SAME_UPPER" else large)
             after.append(large if self.auto_pad == "SAME_UPPER" else small)
         return before + after
+
+    def _same_at_run_time(self, ctx: Context, x: Expr, window: Sliding) -> Expr:
+        """Return what is put before and after each axis of a tensor whose spatial sizes only the run knows."""
+        rank, zero, one, two = len(window.kernel), *(ctx.constant(n, "int64") for n in (0, 1, 2))
+        lengths = relay.strided_slice(shape_vector(ctx, x), [2], [2 + rank], [1])
+        strides, reaches = ctx.constant(window.strides, "int64"), sizes(window.reaches)
+        windows = relay.floor_divide(relay.add(lengths, relay.subtract(strides, one)), strides)
+        last = relay.multiply(relay.subtract(windows, one), strides)
+        total = relay.maximum(relay.subtract(relay.add(last, reaches), lengths), zero)
+        small = relay.floor_divide(total, two)
+        halves = [small, relay.subtract(total, small)]
+        spatial = relay.stack(halves if self.auto_pad == "SAME_UPPER" else halves[::-1], 1)
+        return relay.concatenate([ctx.constant([[0, 0], [0, 0]], "int64"), spatial], 0)
+
+
+def _same_total(length: Dim, reach: Dim, stride: int) -> Dim:
+    """Return what is put around an axis for as many windows as strides, the last one begun included."""
+    if stride == 1 or reach == 1:
+        return dims.sub(reach, 1)
+    last = dims.mul(dims.sub(dims.ceildiv(length, stride), 1), stride)
+    total = dims.sub(dims.add(last, reach), length)
+    # A window as long as its stride or longer never lacks less than nothing; said so, sizes stay short expressions.
+    return total if isinstance(reach, int) and reach >= stride else dims.maximum(total, 0)
 
 
 @dataclass(frozen=True)
@@ -109,12 +143,16 @@ class ConvolutionWindow(Window):
 
 @dataclass(frozen=True)
 class Sliding(Generic[D]):
-    """A window over axes: size, stride and dilation along each; the padding before each, then after each."""
+    """A window over axes: size, stride and dilation along each; the padding before each, then after each.
+
+    Where only the run knows the padding, it is unknown, and `run_time_pairs` is the tensor of it, as ``nn.pad`` wants.
+    """
 
     kernel: list[D]
     strides: list[int]
     dilations: list[int]
     padding: list[Dim]
+    run_time_pairs: Expr | None = None
 
     @property
     def known_padding(self) -> list[int] | None:
@@ -126,8 +164,14 @@ class Sliding(Generic[D]):
         """How far the window reaches along each axis, with its dilation."""
         return [extent(size, dilation) for size, dilation in zip(self.kernel, self.dilations, strict=True)]
 
-    def pairs(self) -> list[list[Dim]]:
+    def unpadded(self) -> Sliding[D]:
+        """Return the window over a tensor that has its padding around it."""
+        return replace(self, padding=[0] * len(self.padding), run_time_pairs=None)
+
+    def pairs(self) -> list[list[Dim]] | Expr:
         """Return the padding before and after each axis of a tensor of batch, channels, spatial."""
+        if self.run_time_pairs is not None:
+            return self.run_time_pairs
         axes, found = len(self.padding) // 2, list[list[Dim]]([[0, 0], [0, 0]])
         found += [[self.padding[k], self.padding[axes + k]] for k in range(axes)]
         return found

@@ -14,7 +14,7 @@ from ....relay.op import build
 from ..context import Context
 from ..known import sizes
 from ..registry import converter
-from ..run_time_axes import as_vector, pinned
+from ..run_time_axes import as_vector, pinned, size_along
 from ..spans import at_node
 from ..typing import typed
 from ..window import LAYOUTS, Sliding, Window
@@ -54,19 +54,24 @@ def _pool_of_padded(
 ) -> Expr:
     """Return a pool whose padding depends on sizes that are not known now: the input is padded first."""
     dtype = ctx.dtype(x)
-    unpadded = replace(sliding, padding=[0] * len(sliding.padding))
+    unpadded = sliding.unpadded()
 
     def pooled(values: Expr, outside: float, count_include_pad: bool | None) -> Expr:
         around = relay.nn.pad(values, sliding.pairs(), ctx.constant(outside, dtype))
         return _pool(ctx, kind, around, unpadded, ceil_mode=ceil_mode, count_include_pad=count_include_pad)
 
     if kind == "max":
-        return pooled(x, -np.inf if dtype.startswith(("float", "bfloat")) else np.iinfo(dtype).min, None)
+        return pooled(x, _least(dtype), None)
     mean = pooled(x, 0, True)
     if count_include_pad:
         return mean
     # The mean over all of a window by the share of it that lies on the input.
     return relay.divide(mean, pooled(relay.ones_like(x), 0, True))
+
+
+def _least(dtype: str) -> float:
+    """Return what is no larger than anything of a type."""
+    return -np.inf if dtype.startswith(("float", "bfloat")) else np.iinfo(dtype).min
 
 
 def _without_idle_windows(ctx: Context, x: Expr, pooled: Expr, sliding: Sliding) -> Expr:
@@ -132,26 +137,20 @@ def _pooled(
 
 @converter("MaxPool")
 def max_pool(ctx: Context, x: Expr, *, window: Window, ceil_mode: int = 0, storage_order: int = 0) -> list[Expr | None]:
-    sliding = window.over(ctx, x, window.of_pool(ctx, x))
+    sliding, ceil = window.over(ctx, x, window.of_pool(ctx, x)), window.rounds_up(ceil_mode)
     if not ctx.wants(1):
         pool = partial(_pool, ctx, "max", x, sliding)
-        return [*_pooled(ctx, x, sliding, bool(ceil_mode), [ctx.dtype(x)], lambda up: [pool(ceil_mode=up)]), None]
-    dtypes = [ctx.dtype(x), "int64"]
-    return [
-        *_pooled(
-            ctx, x, sliding, bool(ceil_mode), dtypes, partial(_with_indices, ctx, x, window, sliding, storage_order)
-        )
-    ]
+        return [*_pooled(ctx, x, sliding, ceil, [ctx.dtype(x)], lambda up: [pool(ceil_mode=up)]), None]
+    pools = partial(_with_indices, ctx, x, sliding, bool(storage_order))
+    return [*_pooled(ctx, x, sliding, ceil, [ctx.dtype(x), "int64"], pools)]
 
 
-def _with_indices(
-    ctx: Context, x: Expr, window: Window, sliding: Sliding, storage_order: int, ceil_mode: bool
-) -> list[Expr]:
+def _with_indices(ctx: Context, x: Expr, sliding: Sliding, column_major: bool, ceil_mode: bool) -> list[Expr]:
     """Return the maxima and where in the whole input they are."""
     if sliding.known_padding is None:
-        ctx.fail(
-            f"auto_pad {window.auto_pad} of a pool whose input has sizes that are not known at import: {ctx.type(x)}"
-        )
+        around = typed(relay.nn.pad(x, sliding.pairs(), ctx.constant(_least(ctx.dtype(x)), ctx.dtype(x))))
+        maxima, places = _with_indices(ctx, around, sliding.unpadded(), False, ceil_mode)
+        return [maxima, _places_within(ctx, x, around, sliding, typed(places), column_major)]
     both = build(
         "nn.contrib_max_pool_with_indices",
         x,
@@ -161,11 +160,31 @@ def _with_indices(
         padding=sliding.padding,
         layout=LAYOUTS[len(sliding.kernel)],
         ceil_mode=ceil_mode,
-        column_major=bool(storage_order),
+        column_major=column_major,
     )
     both = at_node(ctx, both)
     results: list[Expr] = [TupleGetItem(both, k) for k in range(2)]
     return [_without_idle_windows(ctx, x, r, sliding) if ceil_mode else r for r in results]
+
+
+def _places_within(ctx: Context, x: Expr, around: Expr, sliding: Sliding, places: Expr, column_major: bool) -> Expr:
+    """Return the places in a tensor of elements that are at `places` of it and its padding, counted row by row."""
+    rank, steps, pairs = ctx.rank(x), list[Expr](), sliding.pairs()
+    for axis in reversed(range(rank)):
+        size = size_along(ctx, around, axis)
+        steps.insert(0, relay.floor_mod(places, size))
+        places = relay.floor_divide(places, size)
+    for axis in range(2, rank):
+        if isinstance(pairs, Expr):
+            before = relay.squeeze(relay.strided_slice(pairs, [axis, 0], [axis + 1, 1], [1, 1]), [0, 1])
+        else:
+            before = sizes(np.array(pairs[axis][0], dtype=object))
+        steps[axis] = relay.subtract(steps[axis], before)
+    spatial = list(range(2, rank))
+    found = steps[0]
+    for axis in [1, *(reversed(spatial) if column_major else spatial)]:
+        found = relay.add(relay.multiply(found, size_along(ctx, x, axis)), steps[axis])
+    return found
 
 
 @converter("MaxUnpool", since=9, without=("auto_pad", "dilations"), named_sizes=True)
@@ -198,7 +217,7 @@ def max_unpool(ctx: Context, x: Expr, indices: Expr, output_shape: Expr | None =
 def average_pool(ctx: Context, x: Expr, *, window: Window, ceil_mode: int = 0, count_include_pad: int = 0) -> Expr:
     sliding = window.over(ctx, x, window.of_pool(ctx, x))
     pool = partial(_pool, ctx, "avg", x, sliding, count_include_pad=bool(count_include_pad))
-    return _pooled(ctx, x, sliding, bool(ceil_mode), [ctx.dtype(x)], lambda up: [pool(ceil_mode=up)])[0]
+    return _pooled(ctx, x, sliding, window.rounds_up(ceil_mode), [ctx.dtype(x)], lambda up: [pool(ceil_mode=up)])[0]
 
 
 @converter("LpPool")
@@ -207,7 +226,7 @@ def lp_pool(ctx: Context, x: Expr, *, window: Window, p: float = 2, ceil_mode: i
     powers = relay.power(relay.abs(x), ctx.constant(p, ctx.dtype(x)))
     sliding = window.over(ctx, x, window.of_pool(ctx, x))
     norm = partial(_lp_norm, ctx, x, powers, sliding, p)
-    return _pooled(ctx, x, sliding, bool(ceil_mode), [ctx.dtype(x)], lambda up: [norm(up)])[0]
+    return _pooled(ctx, x, sliding, window.rounds_up(ceil_mode), [ctx.dtype(x)], lambda up: [norm(up)])[0]
 
 
 def _lp_norm(ctx: Context, x: Expr, powers: Expr, sliding: Sliding, p: float, ceil_mode: bool) -> Expr:
@@ -218,8 +237,7 @@ def _lp_norm(ctx: Context, x: Expr, powers: Expr, sliding: Sliding, p: float, ce
     before, after = sliding.padding[:rank], sliding.padding[rank:]
     behind = [dims.add(end, stride - 1) for end, stride in zip(after, sliding.strides, strict=True)]
     padded = relay.nn.pad(powers, replace(sliding, padding=[*before, *behind]).pairs(), ctx.constant(0, ctx.dtype(x)))
-    unpadded = replace(sliding, padding=[0] * (2 * rank))
-    mean = _pool(ctx, "avg", padded, unpadded, count_include_pad=True)
+    mean = _pool(ctx, "avg", padded, sliding.unpadded(), count_include_pad=True)
     return _rooted(ctx, _without_idle_windows(ctx, x, mean, sliding), sliding.kernel, p)
 
 
