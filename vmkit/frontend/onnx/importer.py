@@ -14,7 +14,20 @@ from tvm.ir import GlobalVar
 
 from ..._dataclasses import dataclass
 from ...errors import ModelError, UnsupportedOperatorError, VMKitError
-from ...relay.ir import Constant, Expr, Function, FuncType, TensorType, Tuple, Type, Var, dims, post_order, type_text
+from ...relay.ir import (
+    Constant,
+    Dim,
+    Expr,
+    Function,
+    FuncType,
+    TensorType,
+    Tuple,
+    Type,
+    Var,
+    dims,
+    post_order,
+    type_text,
+)
 from ...relay.op import build
 from ...relay.signature import OUTPUT_NAMES
 from ...values.element_types import to_stored
@@ -97,6 +110,8 @@ class ModelImporter:
         self.function_count = 0
         # Run-time sequences that nothing but the operator which is given them holds.
         self.own_sequences: set[Expr] = set()
+        # Variables that count from 0 or more, and what they are less than.
+        self.index_ends: dict[Expr, Dim] = {}
         self.partly_known = PartlyKnown()
         self._transposed: dict[Constant, Expr] = {}
 

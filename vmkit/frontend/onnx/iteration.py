@@ -44,6 +44,7 @@ from .known import constant
 from .ranks import MOST_DIMENSIONS, within
 from .scope import Scope
 from .stacking import Stack
+from .trip_counts import TripCount, ends_of
 from .typing import typed
 
 __all__ = ["Loop", "Step", "iterate", "unroll"]
@@ -151,18 +152,24 @@ class _Iteration:
         self.types = [typed(s).checked_type_ for s in loop.states]
 
     def run(self) -> tuple[list[Expr], list[Expr]]:
+        starts: dict[int, int] = {}
         for _ in range(_MAX_PASSES):
             self.capture = Capture(self.ctx.scope, self.ctx.importer.param_values)
             self.position = parameter("position", _INT64)
             named = zip(self.loop.state_names, self.types, strict=True)
             self.formals = [parameter(n, with_symbols(t, n)) for n, t in named]
+            ends = ends_of(self.ctx, self.loop, self.position, self.formals, starts)
+            self.ctx.importer.index_ends.update(ends)
             step = self.loop.body(self.capture, self.position, list(self.formals))
             self.step = Step(self.as_carried(step.states), step.rows, step.go)
             self.local = self.own_symbols()
+            self.trips = TripCount(self.ctx, self.loop, self.step, self.position, self.formals, self.capture)
             wider = [self.widened(i, typed(s).checked_type_) for i, s in enumerate(self.step.states)]
-            if all(tvm_ffi.structural_equal(a, b) for a, b in zip(self.types, wider, strict=True)):
+            is_same = all(tvm_ffi.structural_equal(a, b) for a, b in zip(self.types, wider, strict=True))
+            # What the body made of where counters end holds if they are the ones.
+            if is_same and (not ends or self.trips.starts == starts):
                 return self.built()
-            self.types = wider
+            self.types, starts = wider, self.trips.starts
         raise ModelError(f"the types of the values that {self.loop.name} carries grow with every iteration")
 
     def as_carried(self, states: Sequence[Expr]) -> list[Expr]:
@@ -218,7 +225,7 @@ class _Iteration:
     # -- the function
 
     def built(self) -> tuple[list[Expr], list[Expr]]:
-        loop, step = self.loop, self.step
+        loop, step = self.trips.without_conditions()
         one, zero = constant(np.int64(1)), constant(np.int64(0))
         go = None if loop.go is None and step.go is None else parameter("go", TensorType((), "bool"))
         limit = None if loop.count is None else parameter("limit", _INT64)

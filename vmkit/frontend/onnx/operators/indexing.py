@@ -26,6 +26,8 @@ def _from_front(ctx: Context, indices: Expr, source: Expr, axis: int) -> Expr:
     The run fails on an index that lies outside of the axis, and the import if it is known.
     """
     dtype, extent, value = ctx.dtype(indices), ctx.shape(source)[axis], ctx.static(indices)
+    if _is_inside(ctx, indices, source, axis):
+        return indices
     checked = _on_axis(ctx, indices, source, axis)
     if value is not None and (value >= 0).all():
         return checked
@@ -33,6 +35,12 @@ def _from_front(ctx: Context, indices: Expr, source: Expr, axis: int) -> Expr:
         return ctx.constant(np.where(value < 0, value + extent, value), dtype)
     below = relay.less(checked, ctx.constant(0, dtype))
     return relay.where(below, relay.add(checked, _extent(ctx, source, axis, dtype)), checked)
+
+
+def _is_inside(ctx: Context, indices: Expr, source: Expr, axis: int) -> bool:
+    """Say whether indices are certainly from 0 to the size of an axis less 1: they count the steps of a loop."""
+    end = ctx.index_end(indices)
+    return end is not None and bool(dims.at_least(ctx.shape(source)[axis], end))
 
 
 def _on_axis(ctx: Context, indices: Expr, source: Expr, axis: int) -> Expr:
@@ -63,7 +71,8 @@ def _within(ctx: Context, indices: Expr, extents: Expr, message: str) -> Expr:
 @converter("Gather")
 def gather(ctx: Context, x: Expr, indices: Expr, *, axis: int = 0) -> Expr:
     at = ctx.axis(axis, ctx.rank(x))
-    return relay.take(x, _from_front(ctx, indices, x, at), axis=at)
+    mode = "fast" if _is_inside(ctx, indices, x, at) else "clip"
+    return relay.take(x, _from_front(ctx, indices, x, at), axis=at, mode=mode)
 
 
 @converter("GatherElements", since=11)
