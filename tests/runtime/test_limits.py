@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import tvm
 import vmkit
 from vmkit import relay
 from vmkit._tvm import running
+from vmkit.bytecode import Call, If
 from vmkit.errors import OptionError, VMError
 from vmkit.executable.executable import Executable
 from vmkit.relay.loops import while_loop
@@ -27,8 +29,7 @@ from vmkit.runtime.polling import can_run_on
 SOON = 10.0  # seconds that a busy machine may take to end a call; an endless one takes for ever
 
 
-@pytest.fixture(scope="module")
-def loop() -> Executable:
+def rounds() -> relay.Function:
     """Return a program that goes round for ever if its input is 1, and once if it is 0."""
     step, start = relay.var("step", shape=(), dtype="int32"), relay.var("s", shape=(relay.Any(),), dtype="int32")
     x = relay.var("x", shape=(relay.Any(),), dtype="int32")
@@ -40,7 +41,20 @@ def loop() -> Executable:
             relay.concatenate([relay.strided_slice(x, [0], [1]), relay.const([7])], 0),
         ],
     )
-    return vmkit.compile(relay.Function([start], found(relay.const(1), start)), "llvm")
+    return relay.Function([start], found(relay.const(1), start))
+
+
+@pytest.fixture(scope="module")
+def loop() -> Executable:
+    """Return the program, which looks itself whether to go on: each iteration calls a group of kernels."""
+    return vmkit.compile(rounds(), "llvm")
+
+
+@pytest.fixture(scope="module")
+def loop_of_kernels() -> Executable:
+    """Return the program without groups."""
+    with vmkit.PassContext(disabled_pass=["GroupKernels"]):
+        return vmkit.compile(rounds(), "llvm")
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +65,11 @@ def recursion() -> Executable:
     return vmkit.compile(relay.fromtext(text), "llvm")
 
 
-CASES = [("loop", np.ones(1, "int32"), np.zeros(1, "int32")), ("recursion", np.int32(-1), np.int32(3))]
+CASES = [
+    ("loop", np.ones(1, "int32"), np.zeros(1, "int32")),
+    ("loop_of_kernels", np.ones(1, "int32"), np.zeros(1, "int32")),
+    ("recursion", np.int32(-1), np.int32(3)),
+]
 
 
 @pytest.fixture(params=CASES, ids=lambda case: case[0])
@@ -249,6 +267,20 @@ def test_a_program_without_loops_is_left_as_it_is() -> None:
     assert vmkit.VirtualMachine(executable, "cpu")._instance.stopper is None
     limited = vmkit.VirtualMachine(executable, "cpu", timeout=10)
     np.testing.assert_allclose(limited.run(np.zeros(2, "float32")).numpy(), [1, 1])
+
+
+def test_a_loop_of_groups_runs_on_the_callers_own_thread(loop: Executable, loop_of_kernels: Executable) -> None:
+    groups, kernels = loop.program, loop_of_kernels.program
+    assert [can_run_on(groups), can_run_on(kernels)] == [False, True]
+    machines = (vmkit.VirtualMachine(executable, "cpu") for executable in (loop, loop_of_kernels))
+    assert [machine._instance.deep is None for machine in machines] == [True, False]
+    # On one way round no group may be called.
+    calls = [i for i, one in enumerate(groups.instructions) if isinstance(one, Call)]
+    group = next(i for i in calls if groups.functions[groups.instructions[i].function].name == "kernel_group")
+    code = list(groups.instructions)
+    code[group - 1] = If(0, 2)
+    can_skip = can_run_on(replace(groups, instructions=tuple(code)))
+    assert can_skip
 
 
 def test_a_stack_of_the_callers_size(recursion: Executable) -> None:

@@ -4,7 +4,8 @@ The flag is a constant of the program, a tensor of one element, which the VM's o
 lock and some tens of nanoseconds. Only where it is set is a function of vmkit called, which says whether to go on.
 
 Long kernel groups, and loops that became one call of the VM (``kernel_loop``), look by themselves, at a state of their
-own; see :mod:`vmkit.values.kernel_needs`. They are stopped on whatever thread they run.
+own; see :mod:`vmkit.values.kernel_needs`. They are stopped on whatever thread they run, and so is a loop which calls
+such a group whatever way it goes: it needs no flag.
 """
 
 from __future__ import annotations
@@ -29,10 +30,54 @@ STATE = "vmkit.run_state"
 
 
 def can_run_on(program: Program) -> bool:
-    """Tell whether a program may run for any time: it has loops or recursion."""
-    return bool(program.recursive_functions()) or any(
-        isinstance(one, Goto) and one.offset <= 0 for one in program.instructions
+    """Tell whether a program may run for any time without a look: by recursion, or loops that call no long group."""
+    if program.recursive_functions():
+        return True
+    bodies = (program.code(f) for f in program.functions if f.kind == FunctionKind.VM)
+    return any(
+        _can_return(code, at, program)
+        for code in bodies
+        for at, one in enumerate(code)
+        if isinstance(one, Goto) and one.offset <= 0
     )
+
+
+def _can_return(code: Sequence[Instruction], jump: int, program: Program) -> bool:
+    """Tell whether a jump back can be reached again from where it leads without a group that looks by itself."""
+    ahead, seen = [jump], set[int]()
+    while ahead:
+        at = ahead.pop()
+        for following in _following(code[at], at):
+            if following == jump:
+                return True
+            if following not in seen and not _looks(code[following], program):
+                seen.add(following)
+                ahead.append(following)
+    return False
+
+
+def _following(one: Instruction, at: int) -> tuple[int, ...]:
+    """Return the places after an instruction at a place."""
+    match one:
+        case Goto(offset):
+            return (at + offset,)
+        case If(_, offset):
+            return (at + 1, at + offset)
+        case Ret():
+            return ()
+    return (at + 1,)
+
+
+def _looks(one: Instruction, program: Program) -> bool:
+    """Tell whether an instruction is the call of a kernel group that looks at the machine's state."""
+    if not isinstance(one, Call) or not _is_kernel(one, program):
+        return False
+    return any(is_run_state(program, arg) for arg in one.args)
+
+
+def _is_kernel(one: Call, program: Program) -> bool:
+    callee = program.functions[one.function]
+    return callee.kind == FunctionKind.PACKED and "." not in callee.name
 
 
 def polled(program: Program, *, kernels: bool) -> Program:
@@ -86,10 +131,7 @@ def with_run_state(program: Program) -> Program:
 def _is_place(one: Instruction, program: Program, kernels: bool) -> bool:
     if isinstance(one, Goto):
         return one.offset <= 0
-    if not kernels or not isinstance(one, Call):
-        return False
-    callee = program.functions[one.function]
-    return callee.kind == FunctionKind.PACKED and "." not in callee.name
+    return kernels and isinstance(one, Call) and _is_kernel(one, program)
 
 
 def _kept(one: Instruction, at: int) -> Instruction | JumpTo:
