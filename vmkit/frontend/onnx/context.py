@@ -9,15 +9,14 @@ import numpy as np
 import onnx
 
 from ...errors import ModelError
-from ...relay.ir import Dim, Expr, TensorType, dims, is_call
+from ...relay.ir import Dim, Expr, TensorType, dims
 from ...relay.op import build
 from ...values.element_types import numpy_dtype
+from .index_ends import index_ends
 from .known import constant
 from .typing import typed
 
 __all__ = ["Context"]
-
-_INDICES = ("int32", "int64")
 
 
 class Context:
@@ -100,12 +99,9 @@ class Context:
         """Return the elements of an integer input in order, ``Any`` for what is not known; None if nothing is."""
         return self.importer.partly_known.elements(expr)
 
-    def index_end(self, expr: Expr) -> Dim | None:
-        """Return what an index that counts from 0 or more is less than; None if it is not known to."""
-        while is_call(expr, "expand_dims", "reshape") or (is_call(expr, "cast") and self.dtype(expr) in _INDICES):
-            expr = expr.args[0]
-        end: Dim | None = self.importer.index_ends.get(expr)
-        return end
+    def index_ends(self, expr: Expr) -> list[Dim]:
+        """Return sizes that indices, none of which is less than 0, are less than; none if they are not known to be."""
+        return index_ends(expr, self.importer.index_ends)
 
     def scalar(self, expr: Expr | None) -> float | int | bool | None:
         """Return the value of a known input of one element, else None."""

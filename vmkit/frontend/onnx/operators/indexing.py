@@ -38,14 +38,16 @@ def _from_front(ctx: Context, indices: Expr, source: Expr, axis: int) -> Expr:
 
 
 def _is_inside(ctx: Context, indices: Expr, source: Expr, axis: int) -> bool:
-    """Say whether indices are certainly from 0 to the size of an axis less 1: they count the steps of a loop."""
-    end = ctx.index_end(indices)
-    return end is not None and bool(dims.at_least(ctx.shape(source)[axis], end))
+    """Say whether indices are certainly from 0 to the size of an axis less 1: see :mod:`..index_ends`."""
+    extent = ctx.shape(source)[axis]
+    return any(dims.at_least(extent, end) for end in ctx.index_ends(indices))
 
 
 def _on_axis(ctx: Context, indices: Expr, source: Expr, axis: int) -> Expr:
     """Return indices that lie on an axis, counted from its front or its end; fails as :func:`_from_front` does."""
     extent, value = ctx.shape(source)[axis], ctx.static(indices)
+    if _is_inside(ctx, indices, source, axis):
+        return indices
     if value is None or not isinstance(extent, int):
         message = f"{ctx.node.op_type}: an index lies outside of axis {axis}"
         return _within(ctx, indices, _extent(ctx, source, axis, ctx.dtype(indices)), message)
