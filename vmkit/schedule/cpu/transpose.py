@@ -95,11 +95,18 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     columns, rows = _whole(here, line, side), _whole(there, line, side)
     processor = processor_of(target)
     is_along = _is_along(sch, kernel, rows, columns, processor)
-    if kernel.written is None and here and kernel.read is not None:
+    unit = max(1, kernel.bits // 8)
+    apart = kernel.read * unit if kernel.read is not None else PAGE
+    few = processor.caches.lines_apart(kernel.written * unit if kernel.written is not None else PAGE)
+    is_near = apart < _NEAR * max(1, rows // few // 2)
+    if kernel.written is not None:
+        if few <= rows and is_near:
+            # Of more lines than stay none is full before it goes. What is read lies near, and is fetched again ahead.
+            side, is_along = min(side, few), True
+            rows = few // side * side
+    elif is_near or (here and _crowding(here, apart, side * unit, processor.caches, PAGE) <= 1):
         # Lines that are written may lie pages apart, where few stay; those of a short walk are still there to go on in.
-        unit = max(1, kernel.bits // 8)
-        if _crowding(here, kernel.read * unit, side * unit, processor.caches, PAGE) <= 1:
-            rows = side
+        rows = side
     return Decisions(columns, side, rows, is_along, parallel)
 
 
