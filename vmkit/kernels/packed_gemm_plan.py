@@ -24,6 +24,7 @@ __all__ = [
     "parts_at_run_time",
     "plan_of_any_size",
     "plan_packed_gemm",
+    "rows_ahead",
     "shared_plan",
     "vectors_of",
 ]
@@ -35,6 +36,7 @@ _WAYS = 8  # rows that the first cache holds which are apart by the size of a wa
 _SHORT = 8  # float32 of a vector, few beside what each round of steps takes
 _USUAL = 4  # tiles of data of unknown size
 _FETCHED = 2  # lines of a weight of unknown size
+_FEW_BLOCKS = 8  # of a weight, all of which go by rows in hardly more time than these take to come
 _NEAREST = CACHES.three_quarters_of_first  # of rows that stay there while blocks of the weight go by
 
 
@@ -344,6 +346,19 @@ def fetched(shape: PackedGemmShape, rows: int, parts: int, unrolled: int) -> int
     tiles = _USUAL if shape.rows is None else max(1, -(-shape.rows // rows))
     rounds = min(parts, tiles) * shape.inner // unrolled
     return -(-lines_of(shape) // rounds)
+
+
+def rows_ahead(shape: PackedGemmShape, plan: PackedGemmPlan) -> int:
+    """Return how many lines of the rows that go by next each round of unrolled steps is to fetch.
+
+    All blocks of a weight share this work. None where the weight does not stay near meanwhile, where there are so many
+    blocks that rows are hardly waited for, and for rows that are not one after the other.
+    """
+    if shape.window is not None or shape.joined or shape.pitch is not None or not isinstance(shape.inner, int):
+        return 0
+    if 4 * shape.inner * shape.outer > _NEAR or shape.blocks > _FEW_BLOCKS:
+        return 0
+    return -(-plan.rows * plan.unrolled // (LINE * shape.blocks))
 
 
 def lines_of(shape: PackedGemmShape) -> Size:
