@@ -56,6 +56,8 @@ def test_tiles_follow_each_other_along_the_lines_that_stay_near(
         ((1, 8192, 96), "uint8", 8, 8),
         ((1, 1024, 64), "float16", 8, 16),  # half a page apart, twice as many lines stay
         ((1, 6000, 96), "float16", 8, 32),
+        ((8, 512, 49), "float32", 8, 16),  # no square divides 49, and a tile of two takes one more of them
+        ((8, 512, 49), "float16", 8, 8),
         ((1, 2048, 512), "float32", 16, 16),  # lines that are read lie too far apart to be fetched again
     ],
 )
