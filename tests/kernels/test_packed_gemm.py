@@ -173,10 +173,29 @@ def test_rows_are_fetched_while_those_before_go_by_a_weight_that_stays(inner: in
     assert rows_ahead(replace(shape, inner=inner // 2, joined=(inner // 4,) * 2), plan) == 0
 
 
-@pytest.mark.parametrize(("rows", "inner", "tiles", "parts"), [(196, 64, 33, 11), (784, 32, 131, 27), (49, 576, 10, 2)])
+@pytest.mark.parametrize(("rows", "inner", "tiles", "parts"), [(196, 64, 33, 17), (784, 32, 131, 66), (49, 576, 10, 2)])
 def test_groups_of_tiles_that_cores_share_are_equal(rows: int, inner: int, tiles: int, parts: int) -> None:
     plan = plan_packed_gemm(PackedGemmShape((1, rows), inner, 96, 16, 8), 16)
     assert (-(-rows // plan.rows), plan.parts) == (tiles, parts)
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "outer", "parts"),
+    [
+        (3136, 64, 256, 56),  # the second cache holds them beside the weight
+        (3136, 64, 64, 56),  # two blocks of it, of which four groups each are shared
+        (784, 352, 128, 1),  # no block fits into the first cache, and these rows have just been written
+        (25088, 352, 128, 13),
+    ],
+)
+def test_many_rows_go_by_a_block_that_is_nearer_than_they(rows: int, inner: int, outer: int, parts: int) -> None:
+    assert plan_packed_gemm(PackedGemmShape((1, rows), inner, outer, 32, 16), 32).parts == parts
+
+
+def test_rows_whose_ends_take_longer_than_their_sums_are_few() -> None:
+    shape = PackedGemmShape((8, 56, 56), 64, 256, 32, 16, True)
+    short, long = replace(shape, has_residual=True), replace(shape, inner=256, has_residual=True)
+    assert [plan_packed_gemm(each, 32).rows for each in (shape, short, long)] == [14, 8, 14]
 
 
 @pytest.mark.sweep

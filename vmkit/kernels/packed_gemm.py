@@ -41,6 +41,7 @@ from .packed_gemm_plan import (
     PackedGemmWindow,
     fetched,
     lines_of,
+    most_parts,
     parts_at_run_time,
     rows_ahead,
     vectors_of,
@@ -190,6 +191,8 @@ def _tiles(
 ) -> None:
     tiles = tirx.floordiv(rows + (p.rows - 1), p.rows)
     parts = integer(p.parts) if p.parts is not None else in_register(parts_at_run_time(s, p.rows))
+    if s.rows is None or p.parts is None:
+        parts = in_register(tirx.Max(tirx.Min(parts, most_parts(s, tiles)), integer(1)))
     groups = tirx.floordiv(tiles + (parts - 1), parts)
     if s.rows is None or p.parts is None:
         # As the plan for a known number of rows has it: as few groups, as equal as can be.
