@@ -16,6 +16,7 @@ from vmkit.kernels.packed_gemm_plan import (
     PackedGemmWindow,
     block_of,
     plan_packed_gemm,
+    rows_ahead,
     shared_plan,
     vectors_of,
 )
@@ -145,19 +146,56 @@ def test_rows_that_are_in_one_set_of_the_cache_are_no_more_than_it_holds(inner: 
 
 
 @pytest.mark.parametrize(("lanes", "block", "lines"), [(16, 32, 2), (8, 16, 1), (16, 48, 3), (8, 24, 2)])
-def test_every_line_of_a_residual_and_its_result_is_fetched_ahead(lanes: int, block: int, lines: int) -> None:
+def test_every_line_of_a_residual_and_of_the_result_is_fetched_ahead(lanes: int, block: int, lines: int) -> None:
     plain = PackedGemmShape((1, 64), 64, 4 * block, block, lanes, True)
     plan = plan_packed_gemm(plain, 16)
     texts = [packed_gemm(shape, plan).script() for shape in (plain, replace(plain, has_residual=True))]
     read, written = ([text.count(f", {how}, 1)") for text in texts] for how in ("0, 2", "1, 3"))
     assert read[1] - read[0] == plan.rows * lines  # those of the weight are in both
-    assert written == [0, plan.rows * lines]
+    assert written == [plan.rows * lines] * 2
 
 
-@pytest.mark.parametrize(("rows", "inner", "tiles", "parts"), [(196, 64, 33, 11), (784, 32, 131, 27), (49, 576, 10, 2)])
+@pytest.mark.parametrize(
+    ("inner", "outer", "lines"),
+    [
+        (256, 64, 2),  # 14 rows of 16 lines, by two blocks of 64 rounds
+        (64, 256, 1),
+        (64, 512, 0),  # so many blocks take longer than the rows to come
+        (1024, 256, 0),  # a weight that does not stay is fetched itself
+    ],
+)
+def test_rows_are_fetched_while_those_before_go_by_a_weight_that_stays(inner: int, outer: int, lines: int) -> None:
+    shape = PackedGemmShape((8, 56, 56), inner, outer, 32, 16, True)
+    plan = plan_packed_gemm(shape, 32)
+    assert rows_ahead(shape, plan) == lines
+    text = packed_gemm(shape, plan).script()
+    assert text.count(", 0, 2, 1)") == (lines or plan.fetched)
+    assert rows_ahead(replace(shape, inner=inner // 2, joined=(inner // 4,) * 2), plan) == 0
+
+
+@pytest.mark.parametrize(("rows", "inner", "tiles", "parts"), [(196, 64, 33, 17), (784, 32, 131, 66), (49, 576, 10, 2)])
 def test_groups_of_tiles_that_cores_share_are_equal(rows: int, inner: int, tiles: int, parts: int) -> None:
     plan = plan_packed_gemm(PackedGemmShape((1, rows), inner, 96, 16, 8), 16)
     assert (-(-rows // plan.rows), plan.parts) == (tiles, parts)
+
+
+@pytest.mark.parametrize(
+    ("rows", "inner", "outer", "parts"),
+    [
+        (3136, 64, 256, 56),  # the second cache holds them beside the weight
+        (3136, 64, 64, 56),  # two blocks of it, of which four groups each are shared
+        (784, 352, 128, 1),  # no block fits into the first cache, and these rows have just been written
+        (25088, 352, 128, 13),
+    ],
+)
+def test_many_rows_go_by_a_block_that_is_nearer_than_they(rows: int, inner: int, outer: int, parts: int) -> None:
+    assert plan_packed_gemm(PackedGemmShape((1, rows), inner, outer, 32, 16), 32).parts == parts
+
+
+def test_rows_whose_ends_take_longer_than_their_sums_are_few() -> None:
+    shape = PackedGemmShape((8, 56, 56), 64, 256, 32, 16, True)
+    short, long = replace(shape, has_residual=True), replace(shape, inner=256, has_residual=True)
+    assert [plan_packed_gemm(each, 32).rows for each in (shape, short, long)] == [14, 8, 14]
 
 
 @pytest.mark.sweep

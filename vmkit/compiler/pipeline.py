@@ -26,6 +26,7 @@ from ..relax.branches import branches_apart, branches_back, outline_branches
 from ..relax.dataflow import isolate_definitions
 from ..relax.dead_code import eliminate_dead_code
 from ..relax.fusion import fuse_operators
+from ..relax.identities import without_identities
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
 from ..relax.kernel_groups.needs import with_needs
@@ -123,7 +124,7 @@ def fuse_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> t
         isolate_definitions(),
     ]
     if options.runs("FuseOps", 1):
-        passes += [fuse_operators(), _fuse_kernels()]
+        passes += [fuse_operators(), _fuse_kernels(), without_identities()]
     passes += [branches_back(), views_of_reshapes(), eliminate_dead_code()]
     if options.runs("NameSizes", 0):
         passes.append(name_sizes())

@@ -41,7 +41,9 @@ from .packed_gemm_plan import (
     PackedGemmWindow,
     fetched,
     lines_of,
+    most_parts,
     parts_at_run_time,
+    rows_ahead,
     vectors_of,
 )
 
@@ -189,6 +191,8 @@ def _tiles(
 ) -> None:
     tiles = tirx.floordiv(rows + (p.rows - 1), p.rows)
     parts = integer(p.parts) if p.parts is not None else in_register(parts_at_run_time(s, p.rows))
+    if s.rows is None or p.parts is None:
+        parts = in_register(tirx.Max(tirx.Min(parts, most_parts(s, tiles)), integer(1)))
     groups = tirx.floordiv(tiles + (parts - 1), parts)
     if s.rows is None or p.parts is None:
         # As the plan for a known number of rows has it: as few groups, as equal as can be.
@@ -202,7 +206,10 @@ def _tiles(
             first = (group * parts + part) * p.rows
             first = in_register(first if is_few else tirx.Min(first, rows - p.rows))
             last = rows - 1 if is_few else None
-            GemmTile(s, p, buffers, image, GemmRows.of(first, p.rows, last), block, part, s.block).write_of_block()
+            tile = GemmTile(s, p, buffers, image, GemmRows.of(first, p.rows, last), block, part, s.block)
+            if rows_ahead(s, p) and not is_few:
+                tile = replace(tile, after=in_register(((group + 1) * parts + part) * p.rows))
+            tile.write_of_block()
 
 
 @dataclass(frozen=True)
@@ -223,7 +230,10 @@ class GemmRows:
 
 @dataclass(frozen=True)
 class GemmTile:
-    """Some rows of the result, in `width` columns of a block; rows of the data are as many, `further` before them."""
+    """Some rows of the result, in `width` columns of a block; rows of the data are as many, `further` before them.
+
+    Those `after` them, if any, are fetched meanwhile: they go by next, when all blocks of the weight have.
+    """
 
     shape: PackedGemmShape
     plan: PackedGemmPlan
@@ -234,6 +244,7 @@ class GemmTile:
     part: tirx.Expr
     width: int
     further: Size = 0
+    after: tirx.Expr | None = None
 
     def write_of_block(self) -> None:
         """Write the tile as wide as its block is, which may be the last one."""
@@ -262,8 +273,7 @@ class GemmTile:
         for row in total:
             for each, start in zip(row, starts, strict=True):
                 T.buffer_store(each, start, [integer(0)])
-        if s.has_residual:
-            self._fetch_ends(channels[0])
+        self._fetch_ends(channels[0])
         begin = in_register(self.block * (s.inner * s.block))
         if s.window is None or self.image is None:
             before: Size = 0
@@ -299,13 +309,14 @@ class GemmTile:
     def _fetch_ends(self, channel: tirx.Expr) -> None:
         """Have the lines fetched that the end of the sums reads and writes: every line of a row's part of the block.
 
-        These parts are a row apart, where no processor expects them. Without a residual it keeps up with the writes
-        alone; with one it waits for both, unless the residual comes a tile earlier, and the result while sums run.
+        These parts are a row apart, where no processor expects them: it waits for them unless the residual comes a tile
+        earlier, and the result while sums run.
         """
         for r, place in enumerate(self.rows.places):
             for at in range(0, self.width, LINE):
-                after = self.further + self.rows.first + (self.plan.rows + r)
-                fetch_ahead(self.buffers["residual"][after, channel + at])
+                if self.shape.has_residual:
+                    after = self.further + self.rows.first + (self.plan.rows + r)
+                    fetch_ahead(self.buffers["residual"][after, channel + at])
                 fetch_ahead(self.buffers["out"][self.further + place, channel + at], cache=1, to_write=True)
 
     def _store(
@@ -381,9 +392,15 @@ class GemmTile:
         weight = self.buffers["weight"]
         before, rounds = part
         next_block = in_register((self.block + 1) * (s.inner * s.block))
+        ahead, next_rows = 0, as_expr(0)
+        if self.after is not None:
+            ahead = rows_ahead(s, p)
+            next_rows = in_register(self.after * s.inner + self.block * (ahead * LINE * rounds))
         done = in_register((self.part * (s.inner // p.unrolled) + before) * p.fetched)
         with loop(rounds) as outer:
-            for line in range(p.fetched):
+            for line in range(ahead):
+                fetch_ahead(self.buffers[data][next_rows + (outer * ahead + line) * LINE])
+            for line in range(0 if ahead else p.fetched):  # the weight is there, and stays
                 at = tirx.Min(done + (outer * p.fetched + line), as_expr(lines_of(s) - 1))
                 fetch_ahead(weight[next_block + at * LINE])
             for step in range(p.unrolled):

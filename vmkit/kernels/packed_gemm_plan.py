@@ -21,9 +21,11 @@ __all__ = [
     "block_to_share",
     "fetched",
     "lines_of",
+    "most_parts",
     "parts_at_run_time",
     "plan_of_any_size",
     "plan_packed_gemm",
+    "rows_ahead",
     "shared_plan",
     "vectors_of",
 ]
@@ -35,7 +37,11 @@ _WAYS = 8  # rows that the first cache holds which are apart by the size of a wa
 _SHORT = 8  # float32 of a vector, few beside what each round of steps takes
 _USUAL = 4  # tiles of data of unknown size
 _FETCHED = 2  # lines of a weight of unknown size
+_FEW_BLOCKS = 8  # of a weight, all of which go by rows in hardly more time than these take to come
+_BESIDE = CACHES.quarter_of_second  # the same, of rows that stay beside a weight
 _NEAREST = CACHES.three_quarters_of_first  # of rows that stay there while blocks of the weight go by
+_TO_SHARE = 8  # groups of tiles by blocks of a weight that there are at least, for cores to share
+_ENDS = 256  # steps of sums that take as long as the lines of a residual and of results of many rows to come
 
 
 @dataclass(frozen=True)
@@ -281,11 +287,12 @@ def plan_packed_gemm(shape: PackedGemmShape, registers: int) -> PackedGemmPlan:
         sizes = range(max(1, min(have, most) // 2), min(have, most) + 1)
         rows = min(sizes, key=lambda r: (-(-have // r) * (r + 1), -r))
     unrolled = _unrolled(shape)
-    near = _NEAREST if 4 * shape.inner * shape.outer <= _NEAR else _NEAR
+    near = _beside(shape) if 4 * shape.inner * shape.outer <= _NEAR else _NEAR
     parts = max(1, near // (4 * rows * shape.inner))
     if have is not None:
         # Cores share groups of tiles: as few, as equal as can be, so that no core has whole ones and another the rest.
         tiles = max(1, -(-have // rows))
+        parts = min(parts, -(-tiles * shape.blocks // _TO_SHARE))
         parts = -(-tiles // -(-tiles // parts))
     return PackedGemmPlan(rows, parts, unrolled, fetched(shape, rows, parts, unrolled))
 
@@ -312,6 +319,8 @@ def _most_rows(shape: PackedGemmShape, registers: int) -> int:
     most = max(1, (registers - (8 if is_short else 4)) // (shape.block // shape.lanes))
     if shape.window is not None:
         return min(most, _BEGINS)
+    if shape.has_residual and isinstance(shape.inner, int) and shape.inner < _ENDS:
+        most = min(most, _WAYS)  # fewer lines at once
     if any(4 * size % (CACHES.first // _WAYS) == 0 for size in shape.data.values()):
         return min(most, _WAYS)  # the elements of all rows that go together are in one set of the cache
     return most
@@ -331,10 +340,27 @@ def _unrolled(shape: PackedGemmShape) -> int:
     return next(u for u in ((2, 3, 5, 7, 1) if shape.rows is None else (4, 3, 5, 7, 2, 1)) if run % u == 0)
 
 
+def _beside(shape: PackedGemmShape) -> int:
+    """Return how many bytes of rows go by a block of a weight that stays near.
+
+    As many as the second cache holds beside the weight, for a block is nearer meanwhile. Fewer, that are in the first
+    cache, where a block is not and the rows have just been written, or are of several tensors.
+    """
+    inner, rows = shape.inner, shape.rows
+    is_large = isinstance(inner, int) and 4 * inner * shape.block > CACHES.first
+    is_near = isinstance(inner, int) and rows is not None and 4 * rows * inner <= 2 * CACHES.second
+    return _NEAREST if shape.joined or (is_large and is_near) else _BESIDE
+
+
 def parts_at_run_time(shape: PackedGemmShape, rows: int) -> tirx.Expr:
     """Return the parts of a plan with so many rows of a tile, for a shape of any size."""
-    near = tirx.Select(4 * shape.inner * shape.outer <= _NEAR, integer(_NEAREST), integer(_NEAR))
+    near = tirx.Select(4 * shape.inner * shape.outer <= _NEAR, integer(_beside(shape)), integer(_NEAR))
     return tirx.Max(integer(1), tirx.floordiv(near, 4 * rows * shape.inner))
+
+
+def most_parts(shape: PackedGemmShape, tiles: tirx.Expr) -> tirx.Expr:
+    """Return how many tiles a block of the weight may be used for at most, that cores have enough to share."""
+    return tirx.floordiv(tiles * shape.blocks + (_TO_SHARE - 1), integer(_TO_SHARE))
 
 
 def fetched(shape: PackedGemmShape, rows: int, parts: int, unrolled: int) -> int:
@@ -344,6 +370,19 @@ def fetched(shape: PackedGemmShape, rows: int, parts: int, unrolled: int) -> int
     tiles = _USUAL if shape.rows is None else max(1, -(-shape.rows // rows))
     rounds = min(parts, tiles) * shape.inner // unrolled
     return -(-lines_of(shape) // rounds)
+
+
+def rows_ahead(shape: PackedGemmShape, plan: PackedGemmPlan) -> int:
+    """Return how many lines of the rows that go by next each round of unrolled steps is to fetch.
+
+    All blocks of a weight share this work. None where the weight does not stay near meanwhile, where there are so many
+    blocks that rows are hardly waited for, and for rows that are not one after the other.
+    """
+    if shape.window is not None or shape.joined or shape.pitch is not None or not isinstance(shape.inner, int):
+        return 0
+    if 4 * shape.inner * shape.outer > _NEAR or shape.blocks > _FEW_BLOCKS:
+        return 0
+    return -(-plan.rows * plan.unrolled // (LINE * shape.blocks))
 
 
 def lines_of(shape: PackedGemmShape) -> Size:

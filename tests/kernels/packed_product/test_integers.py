@@ -203,8 +203,8 @@ def test_cores_take_rows_of_their_own_where_there_is_more_data_than_weights(
         assert plan.rows_at_once == rows
 
 
-def fetched(channels: int, units: int, rows: int, unit: IntegerUnit, has_residual: bool = False) -> int:
-    """Return how many places a dense layer fetches to the nearest cache before it reads what is there."""
+def fetched(channels: int, units: int, rows: int, unit: IntegerUnit, has_residual: bool = False, how: int = 0) -> int:
+    """Return how many places a dense layer fetches to the nearest cache before it reads, or writes, what is there."""
     window = PackedWeight(ProductShape(channels, units), integers_of(unit))
     with builder.kernel() as made:
         buffers = [(rows, channels), window.shape, (rows, units)]
@@ -217,10 +217,10 @@ def fetched(channels: int, units: int, rows: int, unit: IntegerUnit, has_residua
             with builder.T.vectorized(row.lanes) as lane:
                 builder.T.buffer_store(residual, row.sums(lane).astype("int8"), [*row.index, row.first + lane])
 
-        finish = Finish(write, [residual] if has_residual else [])
+        finish = Finish(write, [residual] if has_residual else [], [residual] if how else [])
         shape = [builder.integer(rows), builder.integer(units)]
         IntegerProduct(window, data, weight, shape, unit, None).emit(finish)
-    return len(re.findall(r"llvm\.prefetch.*, 0, 3, 1\)", made.get().script()))
+    return len(re.findall(rf"llvm\.prefetch.*, {how}, 3, 1\)", made.get().script()))
 
 
 def test_data_of_the_next_positions_are_fetched_where_they_fit() -> None:
@@ -234,6 +234,7 @@ def test_data_of_the_next_positions_are_fetched_where_they_fit() -> None:
 def test_a_residual_is_fetched_while_sums_are_made() -> None:
     assert fetched(2048, 64, 112, IntegerUnit(16, 4, 32), has_residual=True) == 1  # in a loop over positions
     assert fetched(64, 64, 140, IntegerUnit(8, 4, 16), has_residual=True) == 1
+    assert fetched(2048, 64, 112, IntegerUnit(16, 4, 32), how=1) == 1  # what is written, too
 
 
 @pytest.mark.parametrize("name", TARGETS)

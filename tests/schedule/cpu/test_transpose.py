@@ -47,12 +47,33 @@ def test_tiles_follow_each_other_along_the_lines_that_stay_near(
     assert planned(shape, dtype).is_along is is_along
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype", "lanes", "rows"),
+    [
+        ((1, 8192, 96), "float32", 8, 8),
+        ((1, 1024, 64), "float32", 8, 8),
+        ((1, 8192, 96), "float16", 8, 8),
+        ((1, 8192, 96), "uint8", 8, 8),
+        ((1, 1024, 64), "float16", 8, 16),  # half a page apart, twice as many lines stay
+        ((1, 6000, 96), "float16", 8, 32),
+        ((8, 512, 49), "float32", 8, 16),  # no square divides 49, and a tile of two takes one more of them
+        ((8, 512, 49), "float16", 8, 8),
+        ((1, 2048, 512), "float32", 16, 16),  # lines that are read lie too far apart to be fetched again
+    ],
+)
+def test_no_more_lines_are_written_by_turns_than_stay(
+    shape: tuple[int, ...], dtype: str, lanes: int, rows: int
+) -> None:
+    decisions = planned(shape, dtype)
+    assert (decisions.lanes, decisions.rows) == (lanes, rows)
+
+
 def test_tiles_keep_a_loop_that_cores_can_share() -> None:
     assert not planned((1, 100, 1024)).is_along
     assert planned((1, 100, 1024), target=TWO).is_along
 
 
-@pytest.mark.parametrize("shape", [(1, 576, 196), (2, 49, 512), (1, 96, 600), (3, 257, 40)])
+@pytest.mark.parametrize("shape", [(1, 576, 196), (2, 49, 512), (1, 96, 600), (3, 257, 40), (1, 1024, 36)])
 def test_both_ways_give_the_same(shape: tuple[int, ...]) -> None:
     x = te.placeholder(shape, name="x")
     module = tvm.IRModule({"main": te.create_prim_func([x, topi.transpose(x, (0, 2, 1))])})
@@ -75,7 +96,7 @@ def test_few_lines_are_written_at_a_time_where_they_may_lie_pages_apart() -> Non
         assert decisions is not None
         return decisions.rows
 
-    assert (rows(128, 96), rows(4096, 96)) == (8, 16)
+    assert (rows(128, 96), rows(4096, 96), rows(4096, 1024)) == (8, 8, 16)
     values = np.arange(3 * 128 * 96, dtype="float32").reshape(3, 128, 96)
     function = rules.schedule_kernels(tvm.IRModule({"main": made(128, 96)}), Target("llvm"))["main"]
     expected = values.transpose(2, 0, 1)

@@ -64,10 +64,13 @@ class Finish:
         Writes what becomes of a row of sums.
     beside : sequence of buffer
         Of the result's shape, whose elements at the places of the sums are read for that.
+    results : sequence of buffer
+        Those that are written.
     """
 
     write: Callable[[Row], None]
     beside: Sequence[tirx.Buffer] = ()
+    results: Sequence[tirx.Buffer] = ()
 
 
 @dataclass(frozen=True)
@@ -230,7 +233,7 @@ class PackedProduct(ABC, Generic[P]):
                 start = self.keep(plan.start(here, group) + positions.begin * plan.step)
                 place = Place(here, positions, start, block)
                 if self.fetches_beside:
-                    self._fetch_beside(plan, place, group, finish.beside)
+                    self._fetch_ends(plan, place, group, finish)
                 self.multiply(plan, of_task, place, (sizes, size), sums)
                 rows = T.unroll(sizes[0]) if self.keeps_sums(here, sizes) else loop(positions.count)
                 with rows as row:
@@ -238,14 +241,16 @@ class PackedProduct(ABC, Generic[P]):
             if self.has_tiles:
                 release()
 
-    def _fetch_beside(self, plan: P, place: Place, group: Size, beside: Sequence[tirx.Buffer]) -> None:
-        """Have fetched what is read beside some sums: rows of it are far apart, too many streams to be foreseen."""
-        for buffer in beside:
+    def _fetch_ends(self, plan: P, place: Place, group: Size, finish: Finish) -> None:
+        """Have fetched what is read beside some sums, and what they become: rows far apart, which nothing foresees."""
+        ends = [*((buffer, False) for buffer in finish.beside), *((buffer, True) for buffer in finish.results)]
+        for buffer, is_result in ends:
             line = CACHES.line // element_bytes(str(buffer.dtype))
             with loop(place.positions.count) as row:
                 index, _ = plan.position(place.here, group, place.positions.wanted + row)
                 for first in range(0, self.window.block, line):
-                    fetch_ahead(buffer[[*index, place.block * self.window.block + first]], cache=1)
+                    element = buffer[[*index, place.block * self.window.block + first]]
+                    fetch_ahead(element, cache=1, to_write=is_result)
 
     def _quotient(self, value: Size, by: Size) -> Size:
         """Return a quotient rounded up."""

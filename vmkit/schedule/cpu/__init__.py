@@ -47,6 +47,7 @@ from .boundary_peeling import with_peeled_boundaries
 from .byte_table import with_byte_table
 from .chunks import with_chunks
 from .concatenation import with_split_loops
+from .contiguous_copy import with_contiguous_copies
 from .exponents import with_exponents_below_maxima
 from .overlap import with_overlaps
 from .packed_products import with_packed_product
@@ -184,7 +185,11 @@ def _applied(
 
 def _written_out(plain: s_tir.Schedule, target: Target, is_short: bool) -> tirx.PrimFunc | None:
     """Return a kernel that has loops and instructions of its own; None for one that rules schedule."""
-    return with_packed_product(plain.mod["main"], target, is_short) or with_byte_table(plain, target)
+    return (
+        with_packed_product(plain.mod["main"], target, is_short)
+        or with_byte_table(plain, target)
+        or with_contiguous_copies(plain, target)
+    )
 
 
 def _scheduled(name: str, function: tirx.PrimFunc, target: Target, choose: Choose, is_short: bool) -> tirx.PrimFunc:

@@ -123,7 +123,8 @@ def _loops(written: PackedProduct[Any], blocks: Sequence[s_tir.SBlock], inner: S
                     T.buffer_store(buffer, value, at)
 
     with kernel() as builder:
-        written.emit(Finish(finish, _beside(stages, made)))
+        results = [buffer for buffer in made if not is_in(buffer, inner)]
+        written.emit(Finish(finish, _beside(stages, made), results))
     return builder.get().body
 
 

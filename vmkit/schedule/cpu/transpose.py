@@ -95,11 +95,22 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     columns, rows = _whole(here, line, side), _whole(there, line, side)
     processor = processor_of(target)
     is_along = _is_along(sch, kernel, rows, columns, processor)
-    if kernel.written is None and here and kernel.read is not None:
+    if is_along:
+        rows = _wider(there, line, side, rows)
+    else:
+        columns = _wider(here, line, side, columns)
+    unit = max(1, kernel.bits // 8)
+    apart = kernel.read * unit if kernel.read is not None else PAGE
+    few = processor.caches.lines_apart(kernel.written * unit if kernel.written is not None else PAGE)
+    is_near = apart < _NEAR * max(1, rows // few // 2)
+    if kernel.written is not None:
+        if few <= rows and is_near:
+            # Of more lines than stay none is full before it goes. What is read lies near, and is fetched again ahead.
+            side, is_along = min(side, few), True
+            rows = few // side * side
+    elif is_near or (here and _crowding(here, apart, side * unit, processor.caches, PAGE) <= 1):
         # Lines that are written may lie pages apart, where few stay; those of a short walk are still there to go on in.
-        unit = max(1, kernel.bits // 8)
-        if _crowding(here, kernel.read * unit, side * unit, processor.caches, PAGE) <= 1:
-            rows = side
+        rows = side
     return Decisions(columns, side, rows, is_along, parallel)
 
 
@@ -243,6 +254,16 @@ def _whole(size: int | None, most: int, side: int) -> int:
     while size is not None and most > side and size % most:
         most //= 2
     return most
+
+
+def _wider(size: int | None, line: int, side: int, tile: int) -> int:
+    """Return how many elements a tile has across the way to the next: lines of two squares where none divides the axis.
+
+    They take no more than one square more than there are; what is written or read beside them comes once.
+    """
+    if size is None or size % side == 0 or line != 2 * side:
+        return tile
+    return line if -size % line - -size % side <= side else tile
 
 
 RULE = Rule("transpose", Decisions, decide, candidates, apply)
