@@ -33,8 +33,8 @@ def test_a_loop_for_each_border_and_one_between() -> None:
         begin = tirx.IntImm("int64", 1)
         return tirx.if_then_else(n + 1 <= j, x[i, 0], tirx.if_then_else(begin <= j, x[i, j - 1], x[i, n - 1]))
 
-    loops, choices = loops_and_choices(bordered)
-    assert (loops, choices) == (3, 0)
+    assert loops_and_choices(bordered) == (3, 0)
+    assert loops_and_choices(lambda x, i, j: tirx.max(bordered(x, i, j) * 2, 0.0)) == (3, 0)
 
 
 def test_choices_by_what_is_read_stay() -> None:

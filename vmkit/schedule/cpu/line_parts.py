@@ -30,9 +30,14 @@ def mark_line_parts(sch: s_tir.Schedule, block: Block, line: Loop) -> None:
     node = sch.get(block)
     if extent(sch, line) is not None or not isinstance(node.body, tirx.BufferStore):
         return
-    place, value = node.iter_vars[-1].var, node.body.value
-    is_of_one = len({load.source for load in loads_in(value)}) == 1
-    if is_of_one and 1 <= _choices(value, place) <= _MOST and sch.get(line).loop_var.same_as(_bound(sch, line)):
+    place, found = node.iter_vars[-1].var, _choices(node.body.value)
+    is_of_one = len({load.source for choice in found for load in loads_in(choice)}) == 1
+    if (
+        is_of_one
+        and len(found) <= _MOST
+        and all(_begin(each, place) is not None for each in found)
+        and sch.get(line).loop_var.same_as(_bound(sch, line))
+    ):
         sch.annotate(line, _KEY, 1)
 
 
@@ -55,16 +60,25 @@ def _bound(sch: s_tir.Schedule, line: Loop) -> tirx.Expr | None:
     return body.iter_values[-1] if isinstance(body, s_tir.SBlockRealize) else None
 
 
-def _choices(value: tirx.Expr, place: tirx.Var) -> int:
-    """Return how many choices a value is made of, all of them by a place."""
-    if _begin(value, place) is None:
-        return 0
-    return 1 + sum(_choices(each, place) for each in value.args[1:])
+def _choices(value: tirx.Expr) -> list[tvm.ir.Call]:
+    """Return the choices in a value, those within others before these."""
+    found: list[tvm.ir.Call] = []
+    tvm_ffi.structural_walk(value, (tvm.ir.Call, lambda call: found.append(call) if is_choice(call) else None))
+    return found
 
 
-def _begin(value: tirx.Expr, place: tirx.Var) -> tirx.Expr | None:
-    """Return the place from which a choice is for its first value; None of another expression."""
-    test = value.args[0] if is_choice(value) else None
+def _decided(value: tirx.Expr, test: tirx.Expr, outcome: int) -> tirx.Expr:
+    """Return a value in which a test has an outcome: that its choices are for their first value, or their second."""
+
+    def decided(call: tvm.ir.Call) -> tirx.Expr:
+        return call.args[outcome] if is_choice(call) and tvm_ffi.structural_equal(call.args[0], test) else call
+
+    return tvm_ffi.structural_map(value, (tvm.ir.Call, decided))
+
+
+def _begin(choice: tvm.ir.Call, place: tirx.Var) -> tirx.Expr | None:
+    """Return the place from which a choice is for its first value; None of one by anything else."""
+    test = choice.args[0]
     if not isinstance(test, tirx.LE | tirx.LT) or not test.b.same_as(place):
         return None
     if uses(test.a, place) or loads_in(test.a):
@@ -80,11 +94,13 @@ def _parts(
     simplify: Callable[[tirx.Expr], tirx.Expr],
 ) -> list[tuple[tirx.Expr, tirx.Expr, tirx.Expr]]:
     """Return the places from which and to which each value is read, in order."""
-    begin = _begin(value, place)
+    found = _choices(value)
+    begin = _begin(found[-1], place) if found else None
     if begin is None:
         return [(first, end, value)]
     at = simplify(tirx.max(first, tirx.min(begin, end)))
-    parts = ((first, at, value.args[2]), (at, end, value.args[1]))
+    test = found[-1].args[0]
+    parts = ((first, at, _decided(value, test, 2)), (at, end, _decided(value, test, 1)))
     return [each for part in parts for each in _parts(*part, place, simplify)]
 
 
