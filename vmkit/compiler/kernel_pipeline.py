@@ -8,6 +8,7 @@ proofs about every index, which take longer than LLVM does where sizes are unkno
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import tvm
@@ -89,7 +90,8 @@ def _compact_stages(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRMo
 
     What stands before all loops is written and read whole. TVM joins the regions of all accesses to it nevertheless,
     one by one, and proves each time how the next one lies: minutes where a window that is copied element by element is
-    written out. But it is this pass that refuses sizes which those behind it would cut off to 32 bits.
+    written out. Where such a stage is read at a mirrored position, the size that it finds even has a loop's variable in
+    it, before the loop. But it is this pass that refuses sizes which those behind it would cut off to 32 bits.
     """
     compacted = {
         gvar: function
@@ -103,12 +105,31 @@ def _compact_stages(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRMo
 
 
 def _has_stages_within_loops(function: tvm.ir.BaseFunc) -> bool:
-    if not isinstance(function, tirx.PrimFunc):
-        return True
-    allocating: list[s_tir.SBlock] = []
-    tvm_ffi.structural_walk(function.body, (s_tir.SBlock, lambda b: allocating.append(b) if b.alloc_buffers else None))
-    root = getattr(function.body, "block", None)
-    return any(not block.same_as(root) for block in allocating)
+    return not isinstance(function, tirx.PrimFunc) or any(map(_allocates, _outer_loops(function.body)))
+
+
+def _outer_loops(stmt: tirx.Stmt) -> Iterator[tirx.For | tirx.While]:
+    """Return the loops of a kernel that are in no other, those of each way that it may go."""
+    match stmt:
+        case tirx.For() | tirx.While():
+            yield stmt
+        case s_tir.SBlockRealize():
+            yield from _outer_loops(stmt.block.body)
+        case tirx.SeqStmt():
+            for part in stmt.seq:
+                yield from _outer_loops(part)
+        case tirx.IfThenElse():
+            for way in (stmt.then_case, stmt.else_case):
+                if way is not None:
+                    yield from _outer_loops(way)
+        case tirx.AttrStmt():
+            yield from _outer_loops(stmt.body)
+
+
+def _allocates(loop: tirx.For | tirx.While) -> bool:
+    found: list[s_tir.SBlock] = []
+    tvm_ffi.structural_walk(loop, (s_tir.SBlock, lambda block: found.append(block) if block.alloc_buffers else None))
+    return bool(found)
 
 
 def _of_loops(asked: set[str]) -> tvm.transform.Pass:

@@ -49,6 +49,7 @@ from .chunks import with_chunks
 from .concatenation import with_split_loops
 from .contiguous_copy import with_contiguous_copies
 from .exponents import with_exponents_below_maxima
+from .line_parts import with_line_parts
 from .overlap import with_overlaps
 from .packed_products import with_packed_product
 from .prefetch import with_prefetches
@@ -178,7 +179,7 @@ def _applied(
     schedule = plain.copy()
     schedule = rule.apply(schedule, target, decisions) or schedule
     whole = with_overlaps(schedule.mod["main"], *((sizes.size, sizes.least) if sizes is not None else ()))
-    function = with_short_lines(with_split_loops(with_squares(whole)))
+    function = with_line_parts(with_short_lines(with_split_loops(with_squares(whole))))
     peeled = with_peeled_boundaries(function, None if sizes is None else sizes.facts())
     return with_registers(with_prefetches(with_widened_blocks(with_chunks(peeled))))
 

@@ -15,6 +15,7 @@ from ...target.processor import processor_of
 from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size
 from ..expressions import known, uses
 from ..rule import Rule, choices
+from .line_parts import mark_line_parts
 from .short_lines import mark_short_line
 
 __all__ = ["PARALLEL_SIZE", "RULE", "Decisions", "schedule_spatial", "sharing"]
@@ -82,6 +83,7 @@ def schedule_spatial(sch: s_tir.Schedule, block: Block, parallel_size: int = PAR
         sch.parallel(sch.fuse(*_shared(sch, loops)))
     if len(loops) > 1:
         _interleave(sch, block, loops[-1])
+        mark_line_parts(sch, block, sch.get_loops(block)[-1])
 
 
 def _interleave(sch: s_tir.Schedule, block: Block, line: Loop) -> None:

@@ -7,11 +7,14 @@ import pytest
 
 from tests.frontend.onnx.feeds import FEEDS, X, vector
 from tests.frontend.onnx.programs import (
+    Compiled,
     agrees_with_reference,
     array,
+    assert_agrees,
     check,
     model,
     node,
+    session,
 )
 
 
@@ -63,3 +66,16 @@ def test_pads_that_are_read(mode: str) -> None:
         {"x": array(4, 3, 4), "pads": vector(1, 2, 2, 0), "axes": vector(1, -1), "every": vector(2, 0, 1, 1, 2, 3)},
         {"x": array(3, 3, 4), "pads": vector(-1, 0, 0, 2), "axes": vector(0, 1), "every": vector(0, -1, 0, 1, 0, -2)},
     )  # fmt: skip
+
+
+def test_mirrored_borders_of_what_a_transposed_convolution_gives() -> None:
+    """One kernel keeps what it mirrors, in a size that must not depend on where it is read."""
+    nodes = [
+        node("ConvTranspose", "x w b", "a", strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1], group=2),
+        node("Pad", "a by", "y", mode="reflect"),
+    ]
+    constants = {"w": array(8, 3, 3, 3), "b": array(6), "by": np.array([0, 0, 2, 2, 0, 0, 2, 2])}
+    proto = model(nodes, {"x": (["n", 8, "h", "s"], "float32")}, "y", constants)
+    compiled, peer = Compiled(proto, target="native"), session(proto)
+    for feed in ({"x": array(1, 8, 3, 4)}, {"x": array(2, 8, 5, 3)}):
+        assert_agrees(compiled(**feed), peer.run(None, feed), "y")

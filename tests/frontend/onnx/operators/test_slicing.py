@@ -75,3 +75,17 @@ def test_sizes_of_slices_that_are_only_written_otherwise_are_known() -> None:
     )
     assert str(compiled.executable.signature).endswith("(y: float32[2, p])")
     assert compiled(x=array(2, 0))[0].shape == (2, 0)
+
+
+def test_parts_on_both_sides_of_a_position_modulo_a_size_that_is_named() -> None:
+    """A roll as torch.onnx.export writes it; nothing has a position modulo 0, so no case of 0 is looked at."""
+    nodes = [
+        node("Shape", "x", "n", end=1),
+        node("Mod", "back n", "k"),
+        node("Slice", "x zero k zero", "front"),
+        node("Slice", "x k n zero", "rest"),
+        node("Concat", "rest front", "y", axis=0),
+    ]
+    constants = {"back": np.array([-2]), "zero": np.array([0])}
+    proto = model(nodes, {"x": (["n", 3], "float32")}, "y", constants)
+    check(proto, *[{"x": array(n, 3)} for n in (1, 2, 5)])

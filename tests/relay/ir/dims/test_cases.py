@@ -49,6 +49,13 @@ def test_a_size_that_differs_for_0_alone_stays() -> None:
     assert dims.by_cases(size) is size
 
 
+def test_what_is_divided_by_a_symbol_has_no_case_of_0() -> None:
+    """There it is nothing that a simpler size could differ from."""
+    taken = dims.floormod(-1, n)
+    rest = dims.maximum(dims.sub(n, dims.minimum(taken, n)), 0)
+    assert choices(dims.by_cases(dims.add(rest, dims.minimum(taken, n)))) == 0
+
+
 def test_ranges_decide_what_symbols_alone_leave_open() -> None:
     size = dims.maximum(dims.sub(n, 5), dims.select(n < 9, 1, m))
     assert choices(dims.in_ranges(size, {m: (1, 8)})) == choices(size)

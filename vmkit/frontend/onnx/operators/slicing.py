@@ -98,8 +98,16 @@ def _sliced_at_run_time(ctx: Context, x: Expr, starts: Expr, ends: Expr, axes: E
         return x
     # The dimensions behind the last one that is sliced stay as they are.
     touched = rank if chosen is None else max(chosen) + 1
+
+    def on_all(default: Expr, values: Expr | None) -> Expr:
+        if values is None:
+            return default
+        given = as_vector(ctx, values)
+        is_whole = chosen == list(range(touched))  # which loops of a program ask for, over and over
+        return given if is_whole else relay.scatter_elements(default, places, given, 0, "update")
+
     begin, end, by = (
-        default if values is None else relay.scatter_elements(default, places, as_vector(ctx, values), 0, "update")
+        on_all(default, values)
         for values, default in (
             (starts, ctx.constant([0] * touched, "int64")),
             (ends, ctx.constant([np.iinfo("int64").max] * touched, "int64")),

@@ -19,6 +19,7 @@ __all__ = ["by_cases", "in_ranges"]
 
 _MOST_SYMBOLS = 3  # every one of them doubles the cases
 _LARGEST = 1 << 40
+_DIVISIONS = (tirx.FloorDiv, tirx.FloorMod, tirx.Div, tirx.Mod)
 
 
 def by_cases(value: Dim) -> Dim:
@@ -82,4 +83,16 @@ def in_ranges(value: Dim, ranges: Mapping[tirx.Var, tuple[int, int]]) -> Dim:
 def _agree(value: Dim, simpler: Dim, symbol: tirx.Var) -> bool:
     """Say whether two sizes are surely equal where a symbol is 0."""
     nothing = {symbol: tirx.IntImm("int64", 0)}
+    if _divides_by_nothing(value, nothing):
+        return True  # it has no value there that the other could differ from
+    if _divides_by_nothing(simpler, nothing):
+        return False
     return bool(equal(by_cases(substitute(value, nothing)), by_cases(substitute(simpler, nothing))))
+
+
+def _divides_by_nothing(value: Dim, mapping: Mapping[tirx.Var, tvm.ir.Expr]) -> bool:
+    """Say whether something in a size is divided by 0 where symbols have these values, as TVM's arithmetic refuses."""
+    if isinstance(value, int | Any):
+        return False
+    divisors = [part.b for part in parts_of(value) if isinstance(part, _DIVISIONS)]
+    return any(_divides_by_nothing(by, mapping) or equal(substitute(by, mapping), 0) for by in divisors)

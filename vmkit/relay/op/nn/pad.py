@@ -110,7 +110,7 @@ def _padded(
             once = _mirrors_once(data.shape[p], before[p], shape[p])
             mirrored[p] = _MIRRORS[mode](at[p], data.shape[p], once)
         last = len(shape) - 1
-        if last not in touched or not _mirrors_once(data.shape[last], before[last], shape[last]):
+        if last not in touched or not isinstance(before[last], int):
             return data(*mirrored)
         # Lines whose elements choose by their place are split there, so that what is between is copied by vectors.
         outside, inside = data(*mirrored), data(*mirrored[:-1], at[-1])
