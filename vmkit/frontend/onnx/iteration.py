@@ -166,9 +166,11 @@ class _Iteration:
             self.trips = TripCount(self.ctx, self.loop, self.step, self.position, self.formals, self.capture)
             wider = [self.widened(i, typed(s).checked_type_) for i, s in enumerate(self.step.states)]
             is_same = all(tvm_ffi.structural_equal(a, b) for a, b in zip(self.types, wider, strict=True))
+            counted = self.trips.counted() if is_same else None
             # What the body made of where counters end holds if they are the ones.
-            if is_same and (not ends or self.trips.starts == starts):
+            if is_same and counted is None and (not ends or self.trips.starts == starts):
                 return self.built()
+            self.loop = counted or self.loop
             self.types, starts = wider, self.trips.starts
         raise ModelError(f"the types of the values that {self.loop.name} carries grow with every iteration")
 

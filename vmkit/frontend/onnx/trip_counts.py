@@ -13,11 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 from tvm.sym import Analyzer
 
+from ... import relay
 from ...relay.ir import Dim, Expr, TensorType, Var, dims, is_call
 from .capture import Capture
 from .context import Context
+from .known import constant, is_symbolic, sizes
 from .typing import typed
 
 if TYPE_CHECKING:
@@ -54,6 +57,71 @@ class TripCount:
         starts = {i: ctx.scalar(state) for i, state in enumerate(loop.states) if self.is_counted(i)}
         self.starts = {i: start for i, start in starts.items() if type(start) is int}
 
+    def counted(self) -> Loop | None:
+        """Return the loop with the number of iterations that its condition is for; None if it has one, or finds none.
+
+        A condition "counter < limit" is for one, of which the limit is a value from around the loop.
+        """
+        if self.loop.count is not None or self.step.go is None:
+            return None
+        for condition in _parts(self.step.go):
+            if is_call(condition, "less", "greater"):
+                below, above = condition.args[:: 1 if is_call(condition, "less") else -1]
+                offset, limit = self.offset(below), self.outside(above)
+                if offset is not None and limit is not None and self.ctx.scalar(_uncast(below)) is None:
+                    # Iteration p + 1 is begun if p + offset < limit.
+                    return self.with_limit(limit, offset - 1)
+        return None
+
+    def with_limit(self, limit: Expr, fewer: int) -> Loop:
+        """Return the loop with a number of iterations, that many `fewer` than a limit."""
+        many = replace(self.loop, go=None, count=self.number(limit, fewer, 0))
+        start = self.loop.go
+        if start is not None and self.with_loop(many).is_below(start, 0) and self.needs(start, limit, fewer):
+            return many
+        # The first iteration is not asked, but by what the loop has for its beginning.
+        return replace(self.loop, count=self.number(limit, fewer, 1))
+
+    def with_loop(self, loop: Loop) -> TripCount:
+        """Return the same of another loop that has this one's body."""
+        return TripCount(self.ctx, loop, self.step, self.position, self.formals, self.capture)
+
+    def number(self, limit: Expr, fewer: int, least: int) -> Expr:
+        """Return a limit less a number, and no less than another, as an int64 scalar."""
+        known = self.ctx.dims(limit)
+        if known is not None:
+            many = dims.sub(known[0], fewer)
+            return sizes(np.array(many if dims.at_least(many, least) else dims.maximum(many, least), dtype=object))
+        less = relay.cast(limit, "int64")
+        if fewer:
+            less = relay.subtract(less, constant(np.int64(fewer)))
+        return typed(relay.maximum(less, constant(np.int64(least))))
+
+    def needs(self, start: Expr, limit: Expr, fewer: int) -> bool:
+        """Say whether a loop is only begun where a limit is more than a number."""
+        known, most = self.ctx.dims(start), self.ctx.dims(limit)
+        if known is not None and most is not None:
+            analyzer = Analyzer()
+            with analyzer.constraint_scope(dims.as_expr(most[0]) <= fewer):
+                return bool(analyzer.can_prove(dims.as_expr(known[0]) == 0))
+        for condition in _parts(start):
+            if is_call(condition, "less", "greater"):
+                below, above = condition.args[:: 1 if is_call(condition, "less") else -1]
+                number = self.ctx.scalar(_uncast(below))
+                if number is not None and number >= fewer and _uncast(above).same_as(limit):
+                    return True
+        return False
+
+    def outside(self, value: Expr) -> Expr | None:
+        """Return what an integer of an iteration is around the loop; None if an iteration computes it."""
+        value = _uncast(value)
+        inside = (a for f, a in zip(self.capture.formals, self.capture.actuals, strict=True) if f.same_as(value))
+        found = next(inside, value if self.ctx.dims(value) is not None else None)
+        ty = None if found is None else typed(found).checked_type_
+        if found is None or not isinstance(ty, TensorType) or ty.shape:
+            return None
+        return _uncast(found) if is_symbolic(found) or ty.dtype in ("int32", "int64") else None
+
     def without_conditions(self) -> tuple[Loop, Step]:
         """Return the loop and its step without the conditions that the number of iterations implies."""
         loop, step = self.loop, self.step
@@ -69,7 +137,7 @@ class TripCount:
         if self.loop.count is None:
             return False
         if is_call(condition, "logical_and"):
-            return all(self.is_below(part, most) for part in condition.args)
+            return all(self.is_below(part, most) for part in _parts(condition))
         if is_call(condition, "greater", "greater_equal"):
             above, below = condition.args
         elif is_call(condition, "less", "less_equal"):
@@ -77,7 +145,7 @@ class TripCount:
         else:
             return self.is_known(condition, most)
         offset = self.offset(below)
-        if offset is None or not self.is_count(above):
+        if offset is None or not self.is_count(above, most):
             return False
         return offset <= most + is_call(condition, "less_equal", "greater_equal")
 
@@ -123,16 +191,15 @@ class TripCount:
         """Return which carried value an expression is; None if none."""
         return next((i for i, formal in enumerate(self.formals) if formal.same_as(value)), None)
 
-    def is_count(self, value: Expr) -> bool:
-        """Say whether a scalar is the loop's number of iterations."""
+    def is_count(self, value: Expr, most: int) -> bool:
+        """Say whether a scalar is the loop's number of iterations, or one that is more than `most` if that is."""
         value = _uncast(value)
-        index = self.carried(value)
-        if index is not None and self.step.states[index].same_as(value):
-            value = _uncast(self.loop.states[index])  # a carried value that stays as it is
         outside = (a for f, a in zip(self.capture.formals, self.capture.actuals, strict=True) if f.same_as(value))
         value = _uncast(next(outside, value))
         assert self.loop.count is not None
         count = _uncast(self.loop.count)
+        if is_call(count, "maximum") and (self.ctx.scalar(count.args[1]) or 0) <= most:
+            count = _uncast(count.args[0])
         if value.same_as(count):
             return True
         known, wanted = self.ctx.dims(value), self.ctx.dims(count)
@@ -150,6 +217,13 @@ def ends_of(
     if count is None or dims.is_any(count[0]):
         return {}
     return {position: count[0], **{formals[i]: dims.add(count[0], start) for i, start in starts.items() if start >= 0}}
+
+
+def _parts(condition: Expr) -> list[Expr]:
+    """Return the conditions that are all to hold."""
+    return (
+        [each for arg in condition.args for each in _parts(arg)] if is_call(condition, "logical_and") else [condition]
+    )
 
 
 def _uncast(value: Expr) -> Expr:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 
 from ....errors import ModelError
-from ....relay.ir import Expr
+from ....relay.ir import Expr, TensorType
 from ....relay.op import build
 from ..check import reads
 from ..context import Context
@@ -58,16 +59,17 @@ def loop(ctx: Context, count: Expr | None = None, go: Expr | None = None, *state
     if begins is False:
         count = constant(np.int64(0))
     names = [i.name for i in body.input]
-    grown = _only_appended(body, len(states))
-    starts = [typed(build("sequence.copy", s)) if i in grown else s for i, s in enumerate(states)]
+    grown, kept = _only_appended(body, len(states)), _kept(body, states)
+    changed = [i for i in range(len(states)) if i not in kept]
 
     def step(scope: Scope, position: Expr, carried: list[Expr]) -> Step:
-        ctx.importer.own_sequences.update(carried[i] for i in grown)
+        inside = {**dict(zip(changed, carried, strict=True)), **{i: scope.take(states[i], names[i + 2]) for i in kept}}
+        ctx.importer.own_sequences.update(inside[i] for i in grown)
         # Where the body runs, its condition holds.
         inputs = [
             _as_declared(position, body.input[0]),
             _as_declared(constant(np.array(True)), body.input[1]),
-            *carried,
+            *(inside[i] for i in range(len(states))),
         ]
         results = one_outcome(ctx.importer.subgraph(body, scope, dict(zip(names, inputs, strict=True))), "Loop")
         goes_on = ctx.scalar(results[0])
@@ -75,18 +77,33 @@ def loop(ctx: Context, count: Expr | None = None, go: Expr | None = None, *state
             further: Expr | None = constant(np.array(False))
         else:
             further = None if goes_on else scalar(ctx, results[0])
-        return Step(results[1 : 1 + len(carried)], results[1 + len(carried) :], further)
+        return Step([results[1 + i] for i in changed], results[1 + len(states) :], further)
 
     made = Loop(
         "Loop",
         count,
         None if go is None else scalar(ctx, go),
-        starts,
-        names[2:],
+        [typed(build("sequence.copy", states[i])) if i in grown else states[i] for i in changed],
+        [names[i + 2] for i in changed],
         [o.name for o in body.output[1 + len(states) :]],
         step,
     )
-    return run(ctx, made)
+    results = run(ctx, made)
+    after = {**dict(zip(changed, results[: len(changed)], strict=True)), **{i: states[i] for i in kept}}
+    return [*(after[i] for i in range(len(states))), *results[len(changed) :]]
+
+
+def _kept(body: onnx.GraphProto, states: Sequence[Expr]) -> set[int]:
+    """Return which carried tensors no iteration changes, so that its body may know what they are: weights, say."""
+    named = {n.output[0]: n.input[0] for n in body.node if n.op_type == "Identity" and not n.domain}
+    found = set()
+    for index, state in enumerate(states):
+        name, result = body.input[index + 2].name, body.output[index + 1].name
+        for _ in named:
+            result = named.get(result, result)
+        if result == name and isinstance(typed(state).checked_type_, TensorType):
+            found.add(index)
+    return found
 
 
 def _only_appended(body: onnx.GraphProto, carried: int) -> set[int]:
