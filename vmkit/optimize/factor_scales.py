@@ -11,10 +11,10 @@ from .._dataclasses import dataclass
 from ..kernels.packed_product.depthwise import depthwise_of
 from ..kernels.packed_product.integers import integers_of
 from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const, is_call
+from ..relay.op.pointwise import is_move
 from ..relay.op.registry import build
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.layout_rules import with_attrs
-from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..target.integer_unit import VECTORS, IntegerUnit
 from .integer_products import is_worth_it, moved

@@ -11,11 +11,11 @@ import numpy as np
 from .._dataclasses import dataclass
 from ..relay.ir import Call, Constant, Expr, Op, RelayExpr, const
 from ..relay.op.nn.layout import axes_of
+from ..relay.op.pointwise import is_move
 from ..relay.op.registry import build
 from ..relay.op.saturation import integer_range
 from ..relay.transform.known_type import rewrite_typed, type_of
 from ..relay.transform.layout_rules import with_attrs
-from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .integer_products import known_integers, moved
 

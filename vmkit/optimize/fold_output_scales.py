@@ -15,10 +15,10 @@ from ..relay.ir import (
     const,
     is_call,
 )
+from ..relay.op.pointwise import is_move
 from ..relay.op.registry import build
 from ..relay.op.saturation import integer_range
 from ..relay.transform.known_type import rewrite_used, type_of
-from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .constants import number_of
 

@@ -16,10 +16,10 @@ from ..kernels.packed_product.integers import integers_of
 from ..kernels.packed_product.pairs import pairs_of
 from ..kernels.packed_product.weight import PackedWeight
 from ..relay.ir import Call, Constant, Expr, Function, Op, RelayExpr, const, dims, is_call
+from ..relay.op.pointwise import is_move
 from ..relay.op.registry import build
 from ..relay.op.saturation import integer_range
 from ..relay.transform.known_type import rewrite_typed, type_of
-from ..relay.transform.pointwise import is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from ..relay.transform.share_constants import SharedConstants
 from ..target.integer_unit import VECTORS, IntegerUnit

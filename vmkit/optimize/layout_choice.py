@@ -14,9 +14,9 @@ from typing import Any
 
 from .._dataclasses import dataclass
 from ..relay.ir import Call, Constant, Function, Op, RelayExpr, TensorType, Tuple, TupleGetItem, children, post_order
+from ..relay.op.pointwise import is_broadcast, is_pointwise
 from ..relay.transform.known_type import type_of
 from ..relay.transform.layout_rules import rule_of
-from ..relay.transform.pointwise import is_broadcast, is_pointwise
 from ..target.processor import Processor
 
 __all__ = ["ConvSizes", "channels_first"]

@@ -20,9 +20,9 @@ from ..relay.ir import (
     post_order,
     rewrite,
 )
+from ..relay.op.pointwise import MAX_POOLS, is_move
 from ..relay.op.registry import build
 from ..relay.transform.known_type import type_of, with_type_of
-from ..relay.transform.pointwise import MAX_POOLS, is_move
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .constants import number_of
 

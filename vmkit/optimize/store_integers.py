@@ -14,9 +14,9 @@ from ..relay.ir import (
     const,
     is_call,
 )
+from ..relay.op.pointwise import MAX_POOLS
 from ..relay.op.registry import OpPattern, build, entry
 from ..relay.transform.known_type import rewrite_used, type_of
-from ..relay.transform.pointwise import MAX_POOLS
 from ..relay.transform.registry import ModuleTransform, per_function, relay_pass
 from .constants import number_of
 

@@ -12,9 +12,9 @@ import numpy as np
 from tvm import ir, tirx
 
 from ...relay.ir import Constant, Expr, Var, const, is_call
+from ...relay.op.pointwise import is_move
 from ...relay.op.registry import build
 from ...relay.op.saturation import integer_range
-from ...relay.transform.pointwise import is_move
 from .operands import Convert, Operands, shape_of
 
 __all__ = ["OF_BYTES", "REALS_OF_BYTES"]

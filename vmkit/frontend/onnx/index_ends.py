@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...relay.ir import Call, Dim, Expr, TupleGetItem, is_call
-from ...relay.transform.pointwise import is_move
+from ...relay.op.pointwise import is_move
 from .typing import typed
 
 __all__ = ["index_ends"]

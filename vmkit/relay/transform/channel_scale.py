@@ -10,9 +10,9 @@ import numpy as np
 
 from ..._dataclasses import dataclass
 from ..ir import Constant, Expr, RelayExpr, TensorType, is_call
+from ..op.pointwise import is_move
 from ..op.registry import build
 from .known_type import type_of
-from .pointwise import is_move
 
 __all__ = [
     "ChannelScale",

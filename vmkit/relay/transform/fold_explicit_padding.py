@@ -8,9 +8,9 @@ import numpy as np
 
 from ..ir import Call, Constant, RelayExpr, is_call
 from ..op.nn.layout import Layout
+from ..op.pointwise import MAX_POOLS
 from .known_type import rewrite_typed
 from .layout_rules import with_attrs
-from .pointwise import MAX_POOLS
 from .registry import ModuleTransform, per_function, relay_pass
 
 __all__ = ["FoldExplicitPadding"]

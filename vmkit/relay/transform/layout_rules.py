@@ -12,6 +12,7 @@ from typing import Any
 from ..ir import Call
 from ..op.attrs import Attrs
 from ..op.nn.layout import Layout
+from ..op.pointwise import is_broadcast, is_pointwise
 from ..op.registry import WithLayout, entry
 from .broadcast_layout import infer_broadcast
 from .inferred_layout import (
@@ -26,7 +27,6 @@ from .inferred_layout import (
     where_now,
 )
 from .layout_slices import infer_pad, infer_slice, infer_split
-from .pointwise import is_broadcast, is_pointwise
 
 __all__ = ["Rule", "rule_of", "with_attrs"]
 

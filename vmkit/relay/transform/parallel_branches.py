@@ -14,9 +14,9 @@ import tvm_ffi
 from ..._dataclasses import dataclass
 from ..analysis.scopes import Scope, scopes
 from ..ir import Call, Dim, Expr, Function, RelayExpr, children, free_vars, is_call, post_order, rewrite
+from ..op.pointwise import is_broadcast, is_pointwise
 from ..op.registry import build
 from .known_type import type_of, with_type_of
-from .pointwise import is_broadcast, is_pointwise
 
 __all__ = ["Branch", "Combination", "combined", "same_but_axis", "slices"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir import Call, Op, RelayExpr
-from ..op.registry import OpPattern, entry
+from .registry import OpPattern, entry
 
 __all__ = ["MAX_POOLS", "is_broadcast", "is_move", "is_pointwise"]
 
