@@ -89,3 +89,21 @@ def test_parts_on_both_sides_of_a_position_modulo_a_size_that_is_named() -> None
     constants = {"back": np.array([-2]), "zero": np.array([0])}
     proto = model(nodes, {"x": (["n", 3], "float32")}, "y", constants)
     check(proto, *[{"x": array(n, 3)} for n in (1, 2, 5)])
+
+
+def test_all_but_the_last_window_of_a_size_rounded_up_to_windows() -> None:
+    """The positions that are not masked of a shifted window attention: -7 times what is less than 0 is their number."""
+    nodes = [
+        node("Shape", "x", "n", end=1),
+        node("Shape", "x", "t", start=1),
+        node("Sub", "n t", "size"),
+        node("Sub", "t n", "less"),
+        node("Mod", "less seven", "missing"),
+        node("Add", "size missing", "rounded"),
+        node("Squeeze", "rounded zero", "padded"),
+        node("Range", "first padded step", "places"),
+        node("Slice", "places zero end zero", "y"),
+    ]
+    constants = {"zero": np.array([0]), "end": np.array([-7]), "seven": np.int64(7), "first": np.int64(0)}
+    proto = model(nodes, {"x": (["n", "t"], "float32")}, "y", {**constants, "step": np.int64(1)})
+    check(proto, *[{"x": array(n, 2)} for n in (3, 9, 10, 22)])

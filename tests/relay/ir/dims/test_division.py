@@ -55,3 +55,9 @@ def test_a_half_rounded_up_is_so_written_whatever_its_padding_was() -> None:
     assert dims.equal(count, dims.ceildiv(n, 2))
     assert dims.at_least(dims.mul(count, 2), n)
     assert [at(count, size, 0) for size in range(6)] == [0, 1, 1, 2, 2, 3]
+
+
+def test_what_is_less_than_0_is_no_factor_of_a_size() -> None:
+    assert sorted(at(factor, 2, 5) for factor in dims.factors(dims.mul(dims.mul(n, 6), m))) == [2, 5, 6]
+    whole = dims.mul(dims.minimum(dims.sub(n, m), 0), -7)
+    assert [at(factor, 2, 5) for factor in dims.factors(whole)] == [21]

@@ -68,7 +68,9 @@ def _apart(factors: Sequence[Dim]) -> tuple[int, list[Dim]]:
 
 
 def factors(dim: Dim) -> list[Dim]:
-    """Return what a dimension is the product of."""
+    """Return the sizes that a dimension is the product of; two that are less than 0 make one, and are none."""
     if isinstance(dim, tirx.Mul):
-        return [*factors(simplify(dim.a)), *factors(simplify(dim.b))]
+        found = [*factors(simplify(dim.a)), *factors(simplify(dim.b))]
+        if not any(isinstance(factor, int) and factor < 0 for factor in found):
+            return found
     return [dim]
