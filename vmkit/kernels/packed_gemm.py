@@ -191,10 +191,11 @@ def _tiles(
 ) -> None:
     tiles = tirx.floordiv(rows + (p.rows - 1), p.rows)
     parts = integer(p.parts) if p.parts is not None else in_register(parts_at_run_time(s, p.rows))
-    if s.rows is None or p.parts is None:
+    is_of_any_size = s.rows is None or p.parts is None
+    if is_of_any_size:
         parts = in_register(tirx.Max(tirx.Min(parts, most_parts(s, tiles)), integer(1)))
     groups = tirx.floordiv(tiles + (parts - 1), parts)
-    if s.rows is None or p.parts is None:
+    if is_of_any_size:
         # As the plan for a known number of rows has it: as few groups, as equal as can be.
         parts = in_register(tirx.floordiv(tiles + (groups - 1), tirx.Max(groups, integer(1))))
         parts = in_register(tirx.Max(parts, integer(1)))

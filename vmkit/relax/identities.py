@@ -44,7 +44,6 @@ def _without(body: relax.SeqExpr, same: set[ir.GlobalVar]) -> relax.SeqExpr | No
                 given[binding.var] = value
     if not given:
         return None
-
     return substituted(on_bindings(body, lambda binding: [] if binding.var in given else [binding]), given)
 
 

@@ -10,9 +10,9 @@ import tvm_ffi
 from tvm import tirx
 from tvm.sym import Analyzer
 
-from .._tvm.nodes import TensorLoad
+from .._tvm.nodes import TensorLoad, is_choice
 
-__all__ = ["conjuncts", "is_one", "known", "loads_in", "replaced", "stride", "uses"]
+__all__ = ["choices_in", "conjuncts", "decided", "is_one", "known", "loads_in", "replaced", "stride", "uses"]
 
 N = TypeVar("N")
 
@@ -52,6 +52,22 @@ def loads_in(node: tirx.Expr | tirx.Stmt) -> list[TensorLoad]:
     found: list[TensorLoad] = []
     tvm_ffi.structural_walk(node, (TensorLoad, found.append))
     return found
+
+
+def choices_in(value: tirx.Expr) -> list[tvm.ir.Call]:
+    """Return the choices in an expression, those within others before these."""
+    found: list[tvm.ir.Call] = []
+    tvm_ffi.structural_walk(value, (tvm.ir.Call, lambda call: found.append(call) if is_choice(call) else None))
+    return found
+
+
+def decided(value: tirx.Expr, test: tirx.Expr, way: int) -> tirx.Expr:
+    """Return an expression in which choices by a test are their first value (way 1) or their second (2)."""
+
+    def choice(call: tvm.ir.Call) -> tirx.Expr:
+        return call.args[way] if is_choice(call) and tvm_ffi.structural_equal(call.args[0], test) else call
+
+    return tvm_ffi.structural_map(value, (tvm.ir.Call, choice))
 
 
 def replaced(node: N, values: Mapping[tirx.Var, tirx.Expr | int]) -> N:

@@ -19,7 +19,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad, is_choice
-from ...kernels.builder import PARALLEL_SIZE, T, either, in_one_axis, in_parallel, kernel, loop
+from ...kernels.builder import PARALLEL_SIZE, T, either, in_one_axis, in_parallel, integer, kernel, loop
 from ...target.processor import CACHES
 from ..blocks import kernel_blocks
 from ..expressions import conjuncts, known, loads_in, replaced, uses
@@ -61,7 +61,7 @@ class _Copy:
 
     def length(self, piece: _Piece) -> tirx.Expr:
         """Return how many elements a run of a piece has."""
-        places = tirx.max(piece.end - piece.begin, _int64(0))
+        places = tirx.max(piece.end - piece.begin, integer(0))
         return Analyzer().simplify(_product([places, *self.sizes[self.first + 1 :]]))
 
 
@@ -101,7 +101,7 @@ def _copy_of(node: s_tir.SBlock) -> _Copy | None:
         at = _first(store.value, axes, sizes)
     if at is None:
         return None
-    pieces = _pieces(store.value, axes, at, (_int64(0), sizes[at]))
+    pieces = _pieces(store.value, axes, at, (integer(0), sizes[at]))
     starts = [_first(piece.value, axes, sizes) for piece in pieces or () if isinstance(piece.value, TensorLoad)]
     is_along = bool(starts) and all(first is not None and first <= at for first in starts)
     return _Copy(store.buffer, axes, sizes, at, pieces) if pieces and is_along else None
@@ -173,7 +173,7 @@ def _are(indices: Sequence[tirx.Expr], axes: Sequence[tirx.Var]) -> bool:
 
 def _emit(copy: _Copy) -> None:
     """Write the loops over runs, which cores share where there are many elements."""
-    is_large = Analyzer().simplify(_product(copy.sizes) >= _int64(PARALLEL_SIZE))
+    is_large = Analyzer().simplify(_product(copy.sizes) >= integer(PARALLEL_SIZE))
     either(is_large, lambda: _emit_shared(copy), lambda: _emit_runs(copy, {}))
 
 
@@ -186,7 +186,7 @@ def _emit_shared(copy: _Copy) -> None:
         outer += 1
     chunk = _CHUNK // copy.unit
     chunks = [(copy.length(piece) + (chunk - 1)) // chunk for piece in copy.pieces]
-    ends = [Analyzer().simplify(end) for end in accumulate(chunks)] if outer == copy.first else [_int64(1)]
+    ends = [Analyzer().simplify(end) for end in accumulate(chunks)] if outer == copy.first else [integer(1)]
     with in_parallel(_product([*copy.sizes[:outer], ends[-1]])) as turn:
         at, place = {}, turn // ends[-1]
         for axis in reversed(range(outer)):
@@ -205,18 +205,18 @@ def _emit_runs(copy: _Copy, at: dict[tirx.Var, tirx.Expr]) -> None:
             _emit_runs(copy, {**at, copy.axes[len(at)]: place})
         return
     for piece in copy.pieces:
-        _emit_run(copy, piece, at, _int64(0), copy.length(piece))
+        _emit_run(copy, piece, at, integer(0), copy.length(piece))
 
 
 def _emit_chunk(copy: _Copy, at: dict[tirx.Var, tirx.Expr], number: tirx.Expr, ends: Sequence[tirx.Expr]) -> None:
     """Write the copy of a chunk of the runs at a place, which are counted through to the `ends` of pieces."""
-    piece, begin = copy.pieces[len(ends) - 1], ends[-2] if len(ends) > 1 else _int64(0)
+    piece, begin = copy.pieces[len(ends) - 1], ends[-2] if len(ends) > 1 else integer(0)
 
     chunk = _CHUNK // copy.unit
 
     def one() -> None:
         first = T.Bind((number - begin) * chunk)
-        _emit_run(copy, piece, at, first, tirx.min(copy.length(piece) - first, _int64(chunk)))
+        _emit_run(copy, piece, at, first, tirx.min(copy.length(piece) - first, integer(chunk)))
 
     if len(ends) == 1:
         one()
@@ -226,7 +226,7 @@ def _emit_chunk(copy: _Copy, at: dict[tirx.Var, tirx.Expr], number: tirx.Expr, e
 
 def _emit_run(copy: _Copy, piece: _Piece, at: dict[tirx.Var, tirx.Expr], first: tirx.Expr, count: tirx.Expr) -> None:
     """Write the copy of some elements of a run, from the `first` one on."""
-    places = {**dict.fromkeys(copy.axes, _int64(0)), **at, copy.axes[copy.first]: piece.begin}
+    places = {**dict.fromkeys(copy.axes, integer(0)), **at, copy.axes[copy.first]: piece.begin}
 
     def begin(buffer: tirx.Buffer, indices: Sequence[tirx.Expr]) -> tirx.Expr:
         return _offset(buffer, [replaced(index, places) for index in indices]) + first
@@ -243,7 +243,7 @@ def _emit_run(copy: _Copy, piece: _Piece, at: dict[tirx.Var, tirx.Expr], first: 
 
 def _offset(buffer: tirx.Buffer, indices: Sequence[tirx.Expr]) -> tirx.Expr:
     """Return how many elements of a buffer lie before one."""
-    offset: tirx.Expr = _int64(0)
+    offset: tirx.Expr = integer(0)
     for index, size in zip(indices, buffer.ty.shape, strict=True):
         offset = offset * size.astype("int64") + index.astype("int64")
     return Analyzer().simplify(offset)
@@ -255,8 +255,4 @@ def _bits(buffer: tirx.Buffer) -> int:
 
 
 def _product(sizes: Sequence[tirx.Expr]) -> tirx.Expr:
-    return reduce(mul, sizes, _int64(1))
-
-
-def _int64(number: int) -> tirx.IntImm:
-    return tirx.IntImm("int64", number)
+    return reduce(mul, sizes, integer(1))

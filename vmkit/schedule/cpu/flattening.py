@@ -13,10 +13,10 @@ import tvm_ffi
 from tvm import s_tir, tirx
 
 from ..._tvm import unchecked_schedule
-from ..._tvm.nodes import TensorLoad, is_choice
+from ..._tvm.nodes import TensorLoad
 from ...kernels.builder import with_fields
 from ..blocks import Block, extent, is_reduction, kernel_blocks
-from ..expressions import known, loads_in, uses
+from ..expressions import choices_in, known, loads_in, uses
 
 __all__ = ["flattened", "flattened_rows", "flattened_steps"]
 
@@ -143,6 +143,4 @@ def _is_line(store: tirx.BufferStore, pair: Sequence[tirx.Var], sizes: Sequence[
 
 def _chooses(store: tirx.BufferStore) -> bool:
     """Say whether elements choose what they read by their place: a test would not know what is in which line."""
-    found: list[tvm.ir.Call] = []
-    tvm_ffi.structural_walk(store.value, (tvm.ir.Call, lambda call: found.append(call) if is_choice(call) else None))
-    return bool(found)
+    return bool(choices_in(store.value))

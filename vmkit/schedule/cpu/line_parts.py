@@ -13,10 +13,9 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
-from ..._tvm.nodes import is_choice
 from ...kernels.builder import with_fields
 from ..blocks import Block, Loop, extent, unmarked
-from ..expressions import loads_in, replaced, uses
+from ..expressions import choices_in, decided, loads_in, replaced, uses
 from .boundary_peeling import copied
 
 __all__ = ["mark_line_parts", "with_line_parts"]
@@ -30,7 +29,7 @@ def mark_line_parts(sch: s_tir.Schedule, block: Block, line: Loop) -> None:
     node = sch.get(block)
     if extent(sch, line) is not None or not isinstance(node.body, tirx.BufferStore):
         return
-    place, found = node.iter_vars[-1].var, _choices(node.body.value)
+    place, found = node.iter_vars[-1].var, choices_in(node.body.value)
     is_of_one = len({load.source for choice in found for load in loads_in(choice)}) == 1
     if (
         is_of_one
@@ -60,22 +59,6 @@ def _bound(sch: s_tir.Schedule, line: Loop) -> tirx.Expr | None:
     return body.iter_values[-1] if isinstance(body, s_tir.SBlockRealize) else None
 
 
-def _choices(value: tirx.Expr) -> list[tvm.ir.Call]:
-    """Return the choices in a value, those within others before these."""
-    found: list[tvm.ir.Call] = []
-    tvm_ffi.structural_walk(value, (tvm.ir.Call, lambda call: found.append(call) if is_choice(call) else None))
-    return found
-
-
-def _decided(value: tirx.Expr, test: tirx.Expr, outcome: int) -> tirx.Expr:
-    """Return a value in which a test has an outcome: that its choices are for their first value, or their second."""
-
-    def decided(call: tvm.ir.Call) -> tirx.Expr:
-        return call.args[outcome] if is_choice(call) and tvm_ffi.structural_equal(call.args[0], test) else call
-
-    return tvm_ffi.structural_map(value, (tvm.ir.Call, decided))
-
-
 def _begin(choice: tvm.ir.Call, place: tirx.Var) -> tirx.Expr | None:
     """Return the place from which a choice is for its first value; None of one by anything else."""
     test = choice.args[0]
@@ -94,13 +77,13 @@ def _parts(
     simplify: Callable[[tirx.Expr], tirx.Expr],
 ) -> list[tuple[tirx.Expr, tirx.Expr, tirx.Expr]]:
     """Return the places from which and to which each value is read, in order."""
-    found = _choices(value)
+    found = choices_in(value)
     begin = _begin(found[-1], place) if found else None
     if begin is None:
         return [(first, end, value)]
     at = simplify(tirx.max(first, tirx.min(begin, end)))
     test = found[-1].args[0]
-    parts = ((first, at, _decided(value, test, 2)), (at, end, _decided(value, test, 1)))
+    parts = ((first, at, decided(value, test, 2)), (at, end, decided(value, test, 1)))
     return [each for part in parts for each in _parts(*part, place, simplify)]
 
 

@@ -15,11 +15,11 @@ import tvm_ffi
 from tvm import s_tir, tirx
 from tvm.sym import Analyzer
 
-from ..._tvm.nodes import TensorLoad, is_choice
+from ..._tvm.nodes import TensorLoad
 from ...kernels.builder import T, as_expr, integer, kernel, local, ramp, reinterpreted
 from ...kernels.lanes import transposed
 from ..blocks import Loop, unmarked
-from ..expressions import conjuncts, known, loads_in, replaced, stride, uses
+from ..expressions import choices_in, conjuncts, decided, known, loads_in, replaced, stride, uses
 
 __all__ = ["mark_squares", "with_squares"]
 
@@ -92,8 +92,8 @@ def _parts(value: tirx.Expr, along: Along, side: int) -> list[tuple[list[tirx.Ex
         inside = [each for _, corners in tests for each in corners]
         outside = [reduce(tirx.And, map(_negated, corners)) for _, corners in tests]
         parts[place : place + 1] = [
-            ([*guards, *inside], _decided(chosen, condition, 1)),
-            ([*guards, reduce(tirx.Or, outside)], _decided(chosen, condition, 2)),
+            ([*guards, *inside], decided(chosen, condition, 1)),
+            ([*guards, reduce(tirx.Or, outside)], decided(chosen, condition, 2)),
         ]
     return parts
 
@@ -101,23 +101,11 @@ def _parts(value: tirx.Expr, along: Along, side: int) -> list[tuple[list[tirx.Ex
 def _first_choice(parts: list[tuple[list[tirx.Expr], tirx.Expr]], along: Along) -> tuple[int, tirx.Expr] | None:
     """Return a part that reads what a choice by places chooses, and the outermost such choice's condition."""
     for place, (_, value) in enumerate(parts):
-        for choice in _choices(value):
+        for choice in sorted(choices_in(value), key=lambda choice: -len(loads_in(choice))):
             is_read = any(_is_across(load, *along) for each in choice.args[1:] for load in loads_in(each))
             if is_read and all(_is_by_place(test, along) for test in conjuncts(choice.args[0])):
                 return place, choice.args[0]
     return None
-
-
-def _choices(value: tirx.Expr) -> list[tvm.ir.Call]:
-    """Return the choices in an expression, each before those in it."""
-    found: list[tvm.ir.Call] = []
-
-    def note(call: tvm.ir.Call) -> None:
-        if is_choice(call):
-            found.append(call)
-
-    tvm_ffi.structural_walk(value, (tvm.ir.Call, note))
-    return sorted(found, key=lambda choice: -len(loads_in(choice)))
 
 
 def _is_by_place(test: tirx.Expr, along: Along) -> bool:
@@ -138,19 +126,9 @@ def _negated(test: tirx.Expr) -> tirx.Expr:
     return Analyzer().simplify(tirx.Not(test))
 
 
-def _decided(value: tirx.Expr, condition: tirx.Expr, way: int) -> tirx.Expr:
-    """Return a value with one way of the choices that a condition makes in their place."""
-
-    def choice(call: tvm.ir.Call) -> tirx.Expr:
-        is_this = is_choice(call) and tvm_ffi.structural_equal(call.args[0], condition)
-        return call.args[way] if is_this else call
-
-    return tvm_ffi.structural_map(value, (tvm.ir.Call, choice))
-
-
 def _always_read(value: tirx.Expr) -> list[TensorLoad]:
     """Return the reads of a value that are not one way of a choice."""
-    chosen = [load for choice in _choices(value) for each in choice.args[1:] for load in loads_in(each)]
+    chosen = [load for choice in choices_in(value) for each in choice.args[1:] for load in loads_in(each)]
     return [load for load in loads_in(value) if not any(load.same_as(each) for each in chosen)]
 
 
