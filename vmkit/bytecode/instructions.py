@@ -18,6 +18,7 @@ __all__ = [
     "If",
     "Instruction",
     "Ret",
+    "following",
 ]
 
 SPECIAL_REGISTER = 1 << 54
@@ -82,3 +83,16 @@ class If:
 
 
 Instruction = Call | Ret | Goto | If
+
+
+def following(instruction: Instruction, at: int) -> tuple[int, ...]:
+    """Return the places that an instruction at a place may go on to."""
+    match instruction:
+        case Ret():
+            return ()
+        case Goto(offset):
+            return (at + offset,)
+        case If(_, offset):
+            return (at + 1, at + offset)
+        case _:
+            return (at + 1,)

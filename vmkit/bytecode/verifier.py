@@ -17,7 +17,19 @@ from typing import TYPE_CHECKING
 from .._dataclasses import dataclass
 from ..values.kernel_needs import STATE, KnownTensor, Need
 from . import builtins
-from .instructions import VM_REGISTER, VOID_REGISTER, Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Ret
+from .instructions import (
+    VM_REGISTER,
+    VOID_REGISTER,
+    Arg,
+    ArgKind,
+    Call,
+    FunctionKind,
+    Goto,
+    If,
+    Instruction,
+    Ret,
+    following,
+)
 from .known_tensors import allocated_tensor, constant_tensor, is_run_state
 
 if TYPE_CHECKING:
@@ -136,12 +148,12 @@ class _Following:
                 wrong = self._step(instruction, state)
                 if wrong:
                     return self.function.start + at, wrong
-                following = _following(instruction, at)
-                for place in following[1:]:
+                ahead = following(instruction, at)
+                for place in ahead[1:]:
                     self._join(place, state, known, waiting)
-                if not following:
+                if not ahead:
                     break
-                at = following[0]
+                at = ahead[0]
                 if at in joins:
                     self._join(at, state, known, waiting)
                     break
@@ -304,16 +316,4 @@ def _unset(register: int) -> str:
 
 def _targets(code: Sequence[Instruction]) -> set[int]:
     """Return the places that jumps go to."""
-    return {place for at, one in enumerate(code) if isinstance(one, Goto | If) for place in _following(one, at)}
-
-
-def _following(instruction: Instruction, at: int) -> tuple[int, ...]:
-    match instruction:
-        case Ret():
-            return ()
-        case Goto(offset):
-            return (at + offset,)
-        case If(_, offset):
-            return (at + 1, at + offset)
-        case _:
-            return (at + 1,)
+    return {place for at, one in enumerate(code) if isinstance(one, Goto | If) for place in following(one, at)}

@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from ..bytecode import Arg, ArgKind, Call, FunctionKind, Goto, If, Instruction, Program, Ret, TensorConstant, VMFunction
 from ..bytecode.builtins import COPY, READ_IF_COND
+from ..bytecode.instructions import following
 from ..bytecode.known_tensors import is_run_state
 from ..bytecode.program import VOID_REGISTER
 from ..bytecode.rewrite import JumpTo, edited, with_bodies, with_packed
@@ -47,25 +48,13 @@ def _can_return(code: Sequence[Instruction], jump: int, program: Program) -> boo
     ahead, seen = [jump], set[int]()
     while ahead:
         at = ahead.pop()
-        for following in _following(code[at], at):
-            if following == jump:
+        for place in following(code[at], at):
+            if place == jump:
                 return True
-            if following not in seen and not _looks(code[following], program):
-                seen.add(following)
-                ahead.append(following)
+            if place not in seen and not _looks(code[place], program):
+                seen.add(place)
+                ahead.append(place)
     return False
-
-
-def _following(one: Instruction, at: int) -> tuple[int, ...]:
-    """Return the places after an instruction at a place."""
-    match one:
-        case Goto(offset):
-            return (at + offset,)
-        case If(_, offset):
-            return (at + 1, at + offset)
-        case Ret():
-            return ()
-    return (at + 1,)
 
 
 def _looks(one: Instruction, program: Program) -> bool:
