@@ -57,6 +57,15 @@ def test_where_maxima_were(order: int, cut: bool) -> None:
     check(_program(nodes, cut), *_feeds(cut))
 
 
+def test_where_maxima_were_that_are_no_larger_than_padding() -> None:
+    nodes = [node("MaxPool", "x", "most at", auto_pad="SAME_LOWER", kernel_shape=[3], strides=[2])]
+    compiled = Compiled(model(nodes, {"x": ([1, 1, "w"], "uint8")}, "most at", opset=12))
+    for w, places in ((3, [0, 1]), (4, [0, 1])):
+        most, at = compiled(x=np.zeros((1, 1, w), "uint8"))
+        np.testing.assert_array_equal(most, np.zeros((1, 1, 2)))
+        np.testing.assert_array_equal(at, [[places]])
+
+
 def test_sizes_of_a_deep_chain_keep_their_names() -> None:
     window = {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": "SAME_UPPER"}
     nodes = [node("MaxPool", "x" if not k else f"y{k - 1}", f"y{k}", **window) for k in range(6)]

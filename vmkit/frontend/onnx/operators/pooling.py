@@ -168,7 +168,10 @@ def _with_indices(ctx: Context, x: Expr, sliding: Sliding, column_major: bool, c
 
 
 def _places_within(ctx: Context, x: Expr, around: Expr, sliding: Sliding, places: Expr, column_major: bool) -> Expr:
-    """Return the places in a tensor of elements that are at `places` of it and its padding, counted row by row."""
+    """Return the places in a tensor of elements that are at `places` of it and its padding, counted row by row.
+
+    A window of nothing larger than its padding has its maximum there first: that stands for what is nearest within.
+    """
     rank, steps, pairs = ctx.rank(x), list[Expr](), sliding.pairs()
     for axis in reversed(range(rank)):
         size = size_along(ctx, around, axis)
@@ -179,7 +182,9 @@ def _places_within(ctx: Context, x: Expr, around: Expr, sliding: Sliding, places
             before = relay.squeeze(relay.strided_slice(pairs, [axis, 0], [axis + 1, 1], [1, 1]), [0, 1])
         else:
             before = sizes(np.array(pairs[axis][0], dtype=object))
-        steps[axis] = relay.subtract(steps[axis], before)
+        last = relay.subtract(size_along(ctx, x, axis), ctx.constant(1, "int64"))
+        first = relay.maximum(relay.subtract(steps[axis], before), ctx.constant(0, "int64"))
+        steps[axis] = relay.minimum(first, last)
     spatial = list(range(2, rank))
     found = steps[0]
     for axis in [1, *(reversed(spatial) if column_major else spatial)]:
