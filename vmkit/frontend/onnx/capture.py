@@ -100,6 +100,10 @@ class Capture(Scope):
         self.actuals.append(value)
         return formal
 
+    def around(self, value: Expr) -> Expr | None:
+        """Return what a parameter that was made is around the loop; None of anything else."""
+        return next((a for f, a in zip(self.formals, self.actuals, strict=True) if f.same_as(value)), None)
+
 
 def symbols_of(body: Expr, params: Iterable[Var]) -> list[Any]:
     """Return the symbols that a function body uses and that no parameter's shape tells."""

@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from tvm import tirx
 from tvm.sym import Analyzer
 
 from ... import relay
@@ -64,13 +65,11 @@ class TripCount:
         """
         if self.loop.count is not None or self.step.go is None:
             return None
-        for condition in _parts(self.step.go):
-            if is_call(condition, "less", "greater"):
-                below, above = condition.args[:: 1 if is_call(condition, "less") else -1]
-                offset, limit = self.offset(below), self.outside(above)
-                if offset is not None and limit is not None and self.ctx.scalar(_uncast(below)) is None:
-                    # Iteration p + 1 is begun if p + offset < limit.
-                    return self.with_limit(limit, offset - 1)
+        for below, above in _comparisons(self.step.go):
+            offset, limit = self.offset(below), self.outside(above)
+            if offset is not None and limit is not None and self.ctx.scalar(_uncast(below)) is None:
+                # Iteration p + 1 is begun if p + offset < limit.
+                return self.with_limit(limit, offset - 1)
         return None
 
     def with_limit(self, limit: Expr, fewer: int) -> Loop:
@@ -99,24 +98,20 @@ class TripCount:
 
     def needs(self, start: Expr, limit: Expr, fewer: int) -> bool:
         """Say whether a loop is only begun where a limit is more than a number."""
-        known, most = self.ctx.dims(start), self.ctx.dims(limit)
+        known, most = self.size(start), self.size(limit)
         if known is not None and most is not None:
             analyzer = Analyzer()
-            with analyzer.constraint_scope(dims.as_expr(most[0]) <= fewer):
-                return bool(analyzer.can_prove(dims.as_expr(known[0]) == 0))
-        for condition in _parts(start):
-            if is_call(condition, "less", "greater"):
-                below, above = condition.args[:: 1 if is_call(condition, "less") else -1]
-                number = self.ctx.scalar(_uncast(below))
-                if number is not None and number >= fewer and _uncast(above).same_as(limit):
-                    return True
-        return False
+            with analyzer.constraint_scope(most <= fewer):
+                return bool(analyzer.can_prove(known == 0))
+        numbers = (self.ctx.scalar(_uncast(b)) for b, a in _comparisons(start) if _uncast(a).same_as(limit))
+        return any(number is not None and number >= fewer for number in numbers)
 
     def outside(self, value: Expr) -> Expr | None:
         """Return what an integer of an iteration is around the loop; None if an iteration computes it."""
         value = _uncast(value)
-        inside = (a for f, a in zip(self.capture.formals, self.capture.actuals, strict=True) if f.same_as(value))
-        found = next(inside, value if self.ctx.dims(value) is not None else None)
+        found = self.capture.around(value)
+        if found is None and self.ctx.dims(value) is not None:
+            found = value
         ty = None if found is None else typed(found).checked_type_
         if found is None or not isinstance(ty, TensorType) or ty.shape:
             return None
@@ -137,7 +132,7 @@ class TripCount:
         if self.loop.count is None:
             return False
         if is_call(condition, "logical_and"):
-            return all(self.is_below(part, most) for part in _parts(condition))
+            return all(self.is_below(part, most) for part in condition.args)
         if is_call(condition, "greater", "greater_equal"):
             above, below = condition.args
         elif is_call(condition, "less", "less_equal"):
@@ -151,12 +146,17 @@ class TripCount:
 
     def is_known(self, condition: Expr, most: int) -> bool:
         """Say whether a condition over sizes is certain where the loop's count, over sizes too, is more than `most`."""
-        known, count = self.ctx.dims(condition), self.ctx.dims(self.loop.count)
-        if known is None or count is None or dims.is_any(known[0]) or dims.is_any(count[0]):
+        known, count = self.size(condition), self.size(self.loop.count)
+        if known is None or count is None:
             return False
         analyzer = Analyzer()
-        with analyzer.constraint_scope(dims.as_expr(count[0]) > most):
-            return bool(analyzer.can_prove(dims.as_expr(known[0]) != 0))
+        with analyzer.constraint_scope(count > most):
+            return bool(analyzer.can_prove(known != 0))
+
+    def size(self, value: Expr | None) -> tirx.Expr | None:
+        """Return what a scalar is, as an expression over sizes; None if it is none."""
+        known = self.ctx.dims(value)
+        return None if known is None or dims.is_any(known[0]) else dims.as_expr(known[0])
 
     def offset(self, value: Expr) -> int | None:
         """Return what a scalar is more than the position of the iteration, or no more than; None if unknown."""
@@ -169,9 +169,10 @@ class TripCount:
             return 0
         if is_call(value, "add"):
             for one, other in (value.args[:2], value.args[1::-1]):
-                added, offset = self.ctx.scalar(other), self.offset(one)
-                if type(added) is int and offset is not None:
-                    return offset + added
+                added = self.ctx.scalar(other)
+                offset = self.offset(one) if type(added) is int and self.ctx.scalar(one) is None else None
+                if offset is not None:
+                    return offset + int(added or 0)
         index = self.carried(value)
         return None if index is None else self.starts.get(index)
 
@@ -194,8 +195,8 @@ class TripCount:
     def is_count(self, value: Expr, most: int) -> bool:
         """Say whether a scalar is the loop's number of iterations, or one that is more than `most` if that is."""
         value = _uncast(value)
-        outside = (a for f, a in zip(self.capture.formals, self.capture.actuals, strict=True) if f.same_as(value))
-        value = _uncast(next(outside, value))
+        around = self.capture.around(value)
+        value = value if around is None else _uncast(around)
         assert self.loop.count is not None
         count = _uncast(self.loop.count)
         if is_call(count, "maximum") and (self.ctx.scalar(count.args[1]) or 0) <= most:
@@ -219,11 +220,14 @@ def ends_of(
     return {position: count[0], **{formals[i]: dims.add(count[0], start) for i, start in starts.items() if start >= 0}}
 
 
-def _parts(condition: Expr) -> list[Expr]:
-    """Return the conditions that are all to hold."""
-    return (
-        [each for arg in condition.args for each in _parts(arg)] if is_call(condition, "logical_and") else [condition]
-    )
+def _comparisons(condition: Expr) -> list[tuple[Expr, Expr]]:
+    """Return pairs of which the first is to be less than the second where a condition holds."""
+    if is_call(condition, "logical_and"):
+        return [pair for part in condition.args for pair in _comparisons(part)]
+    if is_call(condition, "less", "greater"):
+        below, above = condition.args[:: 1 if is_call(condition, "less") else -1]
+        return [(below, above)]
+    return []
 
 
 def _uncast(value: Expr) -> Expr:

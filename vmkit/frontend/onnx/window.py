@@ -112,16 +112,20 @@ class Window(AttributeGroup):
 
     def _same_at_run_time(self, ctx: Context, x: Expr, window: Sliding) -> Expr:
         """Return what is put before and after each axis of a tensor whose spatial sizes only the run knows."""
-        rank, zero, one, two = len(window.kernel), *(ctx.constant(n, "int64") for n in (0, 1, 2))
+        rank, zero, one = len(window.kernel), ctx.constant(0, "int64"), ctx.constant(1, "int64")
         lengths = relay.strided_slice(shape_vector(ctx, x), [2], [2 + rank], [1])
         strides, reaches = ctx.constant(window.strides, "int64"), sizes(window.reaches)
         windows = relay.floor_divide(relay.add(lengths, relay.subtract(strides, one)), strides)
         last = relay.multiply(relay.subtract(windows, one), strides)
         total = relay.maximum(relay.subtract(relay.add(last, reaches), lengths), zero)
-        small = relay.floor_divide(total, two)
-        halves = [small, relay.subtract(total, small)]
-        spatial = relay.stack(halves if self.auto_pad == "SAME_UPPER" else halves[::-1], 1)
+        spatial = relay.stack(self.halves_at_run_time(ctx, total), 1)
         return relay.concatenate([ctx.constant([[0, 0], [0, 0]], "int64"), spatial], 0)
+
+    def halves_at_run_time(self, ctx: Context, total: Expr) -> list[Expr]:
+        """Return what of a vector of paddings is in front, and what behind."""
+        small = relay.floor_divide(total, ctx.constant(2, "int64"))
+        halves = [small, relay.subtract(total, small)]
+        return halves if self.auto_pad == "SAME_UPPER" else halves[::-1]
 
 
 def _same_total(length: Dim, reach: Dim, stride: int) -> Dim:

@@ -28,7 +28,7 @@ def _from_front(ctx: Context, indices: Expr, source: Expr, axis: int) -> Expr:
     dtype, extent, value = ctx.dtype(indices), ctx.shape(source)[axis], ctx.static(indices)
     if _is_inside(ctx, indices, source, axis):
         return indices
-    checked = _on_axis(ctx, indices, source, axis)
+    checked = _looked_at(ctx, indices, source, axis)
     if value is not None and (value >= 0).all():
         return checked
     if value is not None and isinstance(extent, int):
@@ -45,9 +45,11 @@ def _is_inside(ctx: Context, indices: Expr, source: Expr, axis: int) -> bool:
 
 def _on_axis(ctx: Context, indices: Expr, source: Expr, axis: int) -> Expr:
     """Return indices that lie on an axis, counted from its front or its end; fails as :func:`_from_front` does."""
+    return indices if _is_inside(ctx, indices, source, axis) else _looked_at(ctx, indices, source, axis)
+
+
+def _looked_at(ctx: Context, indices: Expr, source: Expr, axis: int) -> Expr:
     extent, value = ctx.shape(source)[axis], ctx.static(indices)
-    if _is_inside(ctx, indices, source, axis):
-        return indices
     if value is None or not isinstance(extent, int):
         message = f"{ctx.node.op_type}: an index lies outside of axis {axis}"
         return _within(ctx, indices, _extent(ctx, source, axis, ctx.dtype(indices)), message)

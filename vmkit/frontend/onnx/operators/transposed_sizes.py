@@ -52,9 +52,7 @@ def pads_of_same_size(ctx: Context, weight: Expr, window: Window, extra: Sequenc
     reach = relay.multiply(relay.subtract(kernel, one), ctx.constant(window.spread(rank), "int64"))
     more = [1 + e - step for e, step in zip(extra, window.steps(rank), strict=True)]
     total = relay.maximum(relay.add(reach, ctx.constant(more, "int64")), zero)
-    small = relay.floor_divide(total, ctx.constant(2, "int64"))
-    halves = [small, relay.subtract(total, small)]
-    return relay.concatenate(halves if window.auto_pad == "SAME_UPPER" else halves[::-1], 0)
+    return relay.concatenate(window.halves_at_run_time(ctx, total), 0)
 
 
 def without_pads(ctx: Context, whole: Expr, pads: Expr) -> Expr:
