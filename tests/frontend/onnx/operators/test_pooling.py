@@ -132,6 +132,20 @@ def test_maxima_and_where_they_were() -> None:
     )
 
 
+def test_windows_that_begin_behind_inputs_whose_sizes_have_no_names_are_left_out() -> None:
+    idle = {"kernel_shape": [1, 2], "strides": [3, 3], "ceil_mode": 1}
+    nodes = [
+        node("Reshape", "x shape", "u"),
+        node("AveragePool", "u", "a", **idle),
+        node("MaxPool", "u", "b i", pads=[0, 1, 0, 1], **idle),
+        node("LpPool", "u", "c", **idle),
+        node("AveragePool", "u", "d", kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1),
+    ]
+    proto = model(nodes, {"x": (["n", 3, "l"], "float32"), "shape": ([4], "int64")}, "a b i c d", opset=19)
+    shapes = ((2, 3, 5, 6), (1, 3, 7, 4), (2, 3, 6, 8))
+    check(proto, *[{"x": array(n, c, h * w), "shape": np.array([n, c, h, w])} for n, c, h, w in shapes])
+
+
 def test_maxima_are_written_back() -> None:
     inputs = {"x": (["n", 2, 2, 3], "float32"), "at": (["n", 2, 2, 3], "int64"), "shape": ([4], "int64")}
     nodes = [

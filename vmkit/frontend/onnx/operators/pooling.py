@@ -9,12 +9,13 @@ from functools import partial
 import numpy as np
 
 from .... import relay
+from ....relay.ir import Any as AnyDim
 from ....relay.ir import Dim, Expr, TupleGetItem, dims
 from ....relay.op import build
 from ..context import Context
 from ..known import sizes
 from ..registry import converter
-from ..run_time_axes import as_vector, pinned, size_along
+from ..run_time_axes import as_vector, pinned, shape_vector, size_along
 from ..spans import at_node
 from ..typing import typed
 from ..window import LAYOUTS, Sliding, Window
@@ -76,14 +77,34 @@ def _least(dtype: str) -> float:
 
 def _without_idle_windows(ctx: Context, x: Expr, pooled: Expr, sliding: Sliding) -> Expr:
     """Return the pool without windows that start behind the input and its padding in front: ONNX leaves them out."""
+    rank, shape = len(sliding.kernel), ctx.shape(pooled)
     begin, end, axes = [], [], []
-    for axis, (extent, stride) in enumerate(zip(ctx.shape(x)[2:], sliding.strides, strict=True)):
+    for axis, (extent, stride, reach) in enumerate(
+        zip(ctx.shape(x)[2:], sliding.strides, sliding.reaches, strict=True)
+    ):
+        # One that begins behind the input is only there where the one before it left some of the padding behind.
+        if dims.at_least(reach, dims.add(stride, sliding.padding[rank + axis])):
+            continue
         starts = dims.ceildiv(dims.add(extent, sliding.padding[axis]), stride)
-        if not dims.at_least(starts, ctx.shape(pooled)[2 + axis]):
+        if not dims.at_least(starts, shape[2 + axis]):
             begin.append(0)
             end.append(starts)
             axes.append(2 + axis)
+    if any(dims.is_any(e) for e in end):
+        left = [AnyDim() if k in axes else d for k, d in enumerate(shape)]
+        return pinned(ctx, typed(_begun_within(ctx, x, pooled, sliding)), left)
     return relay.strided_slice(pooled, begin, end, [1] * len(axes), axes=axes) if axes else pooled
+
+
+def _begun_within(ctx: Context, x: Expr, pooled: Expr, sliding: Sliding) -> Expr:
+    """Return the windows that start on the input or its padding in front, where only the run knows how many."""
+    rank = len(sliding.kernel)
+    strides = [1, 1, *sliding.strides]
+    reached = sizes([0, 0, *(dims.add(p, s - 1) for p, s in zip(sliding.padding[:rank], sliding.strides, strict=True))])
+    starts = relay.floor_divide(relay.add(shape_vector(ctx, x), reached), ctx.constant(strides, "int64"))
+    return relay.strided_slice(
+        pooled, ctx.constant([0] * (2 + rank), "int64"), starts, ctx.constant([1] * (2 + rank), "int64")
+    )
 
 
 def _counts(ctx: Context, x: Expr, sliding: Sliding, ceil_mode: bool) -> list[int] | None:
