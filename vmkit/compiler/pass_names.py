@@ -15,7 +15,7 @@ from ..relay.transform import PASS_NAMES
 __all__ = ["RELAY_ONLY", "RENAMED", "known_passes", "todays_name"]
 
 # Passes of vmkit's that are not Relay's.
-_AFTER_RELAY = frozenset({"GroupKernels", "NameSizes", "ShareKernels"})
+_AFTER_RELAY = frozenset({"GroupKernels", "NameSizes", "RoundStorage", "ShareKernels"})
 
 # The dialects whose passes carry its name in front: tirx.transform.VectorizeLoop makes the pass "tirx.VectorizeLoop".
 _PREFIXED = ("tirx", "s_tir")

@@ -43,6 +43,7 @@ from ..relax.shape_heap import lower_shapes
 from ..relax.shape_pipeline import SHAPES
 from ..relax.shared_kernels import share_kernels
 from ..relax.sharing import merge_views
+from ..relax.size_classes import round_storage
 from ..relax.size_names import name_sizes
 from ..relax.storage import own_storage_of_branches
 from ..relax.symbols import with_prefix
@@ -204,6 +205,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
         transform.RemovePurityChecking(),
         transform.LowerAllocTensor(),
         *_grouping(target, options),
+        *_rounding(target, options),
         transform.KillAfterLastUse(),
         transform.LowerRuntimeBuiltin(),
         transform.ComputePrimValue(),
@@ -225,6 +227,11 @@ def _grouping(target: Target, options: CompilerOptions) -> list[tvm.transform.Pa
     if target.kind.name != "llvm" or not options.groups_kernels:
         return []
     return [group_kernels(operating_system(str(target.attrs["mtriple"])))]
+
+
+def _rounding(target: Target, options: CompilerOptions) -> list[tvm.transform.Pass]:
+    """Return what makes storage of few sizes, where memory that is not written takes none."""
+    return [round_storage()] if target.kind.name == "llvm" and options.runs("RoundStorage", 0) else []
 
 
 @failures_named(lambda code, *_, **__: code.kernels)

@@ -77,8 +77,9 @@ class VirtualMachine:
         The stack of the thread on which a recursive program runs, in bytes: a deeper recursion is a VMError.
     max_memory
         The bytes that results and intermediate values may take at one time, those of earlier calls that are still there
-        and of the last one included, inputs and weights not: a VMError before more is allocated. Counting takes some
-        microseconds for each allocation. By default as much as there is.
+        and of the last one included, inputs and weights not: a VMError before more is allocated. What has a size that
+        only the run knows counts up to a quarter more. Counting takes some microseconds for each allocation. By default
+        as much as there is.
 
     Attributes
     ----------
