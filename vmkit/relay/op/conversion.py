@@ -56,7 +56,10 @@ def _is_true(value: tirx.Expr) -> tirx.Expr:
     dtype = str(value.ty.dtype)
     if not dtype.startswith(("float", "bfloat")):
         return value != tirx.const(0, dtype)
-    bits = f"uint{dtype.removeprefix('b').removeprefix('float')}"
+    if dtype == "bfloat16":
+        # Where a kernel computes the number, it is a float32 already, whose bits cannot be read as half as many.
+        value, dtype = value.astype("float32"), "float32"
+    bits = f"uint{dtype.removeprefix('float')}"
     return (tirx.reinterpret(bits, value) << tirx.const(1, bits)) != tirx.const(0, bits)
 
 

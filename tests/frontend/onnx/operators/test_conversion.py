@@ -36,6 +36,17 @@ def test_bits_are_read_as_another_type(case: int) -> None:
     assert y.astype("float64").tolist() == expected
 
 
+def test_what_is_computed_in_bfloat16_is_true_where_it_is_not_0() -> None:
+    x = np.float32([0, 1, -0.0, 2, np.nan, -np.inf, 2.0**-120])
+    nodes = [
+        node("Cast", "x", "b", to=TensorProto.BFLOAT16),
+        node("Neg", "b", "c"),
+        node("Cast", "c", "y", to=TensorProto.BOOL),
+    ]
+    machine = vmkit.VirtualMachine(vmkit.compile(model(nodes, {"x": (["n"], "float32")}, "y")))
+    assert machine.run(x).numpy().tolist() == x.astype(bool).tolist()
+
+
 def test_types_of_different_widths_share_no_bits() -> None:
     with pytest.raises(ModelError, match="float32 has 32 bits and int16 has 16"):
         results_of([node("BitCast", "x", "y", to=TensorProto.INT16)], x=np.zeros(2, "float32"))
