@@ -25,6 +25,7 @@ from ..executable.executable import Parts
 from ..relax.branches import branches_apart, branches_back, outline_branches
 from ..relax.dataflow import isolate_definitions
 from ..relax.dead_code import eliminate_dead_code
+from ..relax.fields import fields_of_tuples
 from ..relax.fusion import fuse_operators
 from ..relax.identities import without_identities
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
@@ -197,6 +198,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
         eliminate_dead_code(),
         transform.ToNonDataflow(),
         transform.CallTIRRewrite(),
+        fields_of_tuples(),
         # The planner takes a plain call of a packed function for a kernel, which does not keep what it is given. A
         # pure one, which values of data types are made by, must still be called by its operator here.
         plan_memory(),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from tvm import ir, relax, te, tirx, topi
 
 from ..relay.ir import dims
-from ..relay.op.kernel import as_index, chosen, from_either_end, statement_of
+from ..relay.op.kernel import as_index, chosen, from_either_end, statement_of, written
 from ..relay.op.scatter import write_at_positions, write_elements
 
 __all__ = ["LIMITED", "has_known_shapes", "joined_shape"]
@@ -145,11 +145,11 @@ def _written(write: Callable[..., None]) -> Callable[..., te.Tensor]:
     """Return what makes a tensor like the first one given, by loops that `write` writes."""
 
     def kernel(*operands: te.Tensor) -> te.Tensor:
-        def written(inputs: Sequence[tirx.Buffer], outputs: Sequence[tirx.Buffer]) -> tirx.Stmt:
+        def statement(inputs: Sequence[tirx.Buffer], outputs: Sequence[tirx.Buffer]) -> tirx.Stmt:
             return statement_of(lambda: write(outputs[0], *inputs))
 
         data = operands[0]
-        return te.extern([data.shape], list(operands), written, dtype=[data.dtype], name="scatter")
+        return written([data.shape], operands, statement, [data.dtype], "scatter")
 
     return kernel
 

@@ -30,6 +30,8 @@ from .workspaces import places_of, with_workspaces
 
 __all__ = ["group_kernels", "kernels_of_groups"]
 
+_WORTH_A_WORKSPACE = 2  # tensors that only one kernel sees, each of which is four instructions
+
 Functions = dict[ir.GlobalVar, tirx.PrimFunc]
 
 
@@ -144,7 +146,9 @@ class _Grouping:
         outside: set[ir.Var],
         memory: Mapping[relax.Expr, relax.Expr],
     ) -> KernelGroup | None:
-        """Return the kernel calls of a segment as a group; None if it would be one of less than two.
+        """Return the kernel calls of a segment as a group; None if that would save the VM nothing.
+
+        A kernel alone is one where nobody else sees most of what it writes, such as where it sorts.
 
         Parameters
         ----------
@@ -154,7 +158,7 @@ class _Grouping:
             What is known to be memory, or to name it, in the segment and before it.
         """
         ours = tuple(calls[b.var] for b in segment if b.var in calls)
-        if len(ours) < 2:
+        if not ours:
             return None
         silent = {b.var: b.value for b in segment if b.var not in calls}
         homes = {arg: home_of(arg, memory) for call in ours for arg in call.tensors}
@@ -170,6 +174,8 @@ class _Grouping:
                 position[arg] = tensors.setdefault(home, len(tensors))
             else:
                 inner[arg] = silent[home].args[0]
+        if len(ours) == 1 and len(set(inner.values())) < _WORTH_A_WORKSPACE:
+            return None
         places, size = places_of({s: memory[s].args[0].values[0] for s in inner.values()}, self.analyzer)
         offset = {arg: places[storage] for arg, storage in inner.items()}
         state = run_state() if is_long([call.used for call in ours]) else None

@@ -19,7 +19,7 @@ from ..ir.types import Dim, TensorType, Type
 from .attrs import Attrs, Bool, Dims, DType, Int, Str, attrs_node
 from .create import fill, read_shape, shape_vector
 from .elementwise import require_tensor
-from .kernel import as_index, const, grid, loops, statement_of
+from .kernel import as_index, const, grid, loops, statement_of, written
 from .registry import OpPattern, operator
 
 if TYPE_CHECKING:
@@ -53,16 +53,8 @@ def write_in_place(
         return te.placeholder([dims.as_expr(d) for d in shape], str(value.ty.dtype))
 
     inputs, like = [placeholder(v) for v in operands], placeholder(target)
-    # Buffers that begin where their tensors do: a kernel of others cannot be one of a run.
-    buffers = [tirx.decl_buffer(t.shape, t.dtype, t.op.name, layout=None) for t in (*inputs, like)]
-    made = te.extern(
-        [like.shape],
-        inputs,
-        lambda ins, outs: statement_of(lambda: body(outs[0], *ins)),
-        dtype=[like.dtype],
-        in_buffers=buffers[:-1],
-        out_buffers=buffers[-1:],
-        name=name,
+    made = written(
+        [like.shape], inputs, lambda ins, outs: statement_of(lambda: body(outs[0], *ins)), [like.dtype], name
     )
     kernel = te.create_prim_func([*inputs, made]).without_attr("global_symbol")
     kernel = kernel.with_attr({"op_pattern": int(OpPattern.OPAQUE)})

@@ -32,6 +32,7 @@ __all__ = [
     "loops",
     "over_lines",
     "statement_of",
+    "written",
 ]
 
 
@@ -110,11 +111,38 @@ def loops(
             return statement_of(lambda: body(list(outputs), *given))
 
         whole = [[dims.as_expr(d) for d in s] for s in shapes]
-        return te.extern(whole, operands, statement, dtype=list(dtypes), name=name or "loops")
+        return written(whole, operands, statement, dtypes, name or "loops")
 
     shapes = [list(s) for s, _ in results]
     return context.te(
         compute, shapes, tensors, [a for a in args if isinstance(a, list)], pattern=OpPattern.OPAQUE, name=name
+    )
+
+
+def written(
+    shapes: Sequence[Sequence[tirx.Expr]],
+    operands: Sequence[te.Tensor],
+    statement: Callable[[Sequence[tirx.Buffer], Sequence[tirx.Buffer]], tirx.Stmt],
+    dtypes: Sequence[str],
+    name: str,
+) -> te.Tensor | list[te.Tensor]:
+    """Return tensors that a statement writes, which is made of the buffers of the operands and of the results.
+
+    The buffers begin where their tensors do, those that TVM makes may begin elsewhere: a kernel of such cannot be one
+    of a group, as it is told where by tensors alone.
+    """
+
+    def buffer(shape: Sequence[tirx.Expr], dtype: str, name: str) -> tirx.Buffer:
+        return tirx.decl_buffer(shape, dtype, name, layout=None)
+
+    return te.extern(
+        list(shapes),
+        list(operands),
+        statement,
+        dtype=list(dtypes),
+        in_buffers=[buffer(each.shape, each.dtype, each.op.name) for each in operands],
+        out_buffers=[buffer(shape, dtype, name) for shape, dtype in zip(shapes, dtypes, strict=True)],
+        name=name,
     )
 
 
