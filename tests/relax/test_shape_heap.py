@@ -16,6 +16,7 @@ from vmkit import relay
 from vmkit.errors import CompileError, VMError
 from vmkit.relax.rewrite import bindings_of
 from vmkit.relax.shape_heap import lower_shapes
+from vmkit.relay.op.registry import entry
 
 Any = relay.Any
 
@@ -140,3 +141,20 @@ def test_a_call_that_is_cast_runs_once() -> None:
     assert steps(body).count("rows") == 1
     casts = [binding for binding in bindings_of(body) if isinstance(binding, relax.MatchCast)]
     assert [isinstance(cast.value, relax.Var) for cast in casts] == [True]
+
+
+def test_checks_in_a_row_are_one_comparison_and_equal_ones_one_check() -> None:
+    n, m = (tvm.tirx.Var(name, "int64") for name in "nm")
+    x, y = relay.var("x", shape=(n, m)), relay.var("y", shape=(Any(), Any()))
+    bound = entry("require").builder
+    value = x
+    for condition, message in ((n - 1, "n is 1"), (m - 2, "m is 2"), (n - 1, "n is 1")):
+        value = bound(value, condition=condition, message=message)
+    executable = vmkit.compile(relay.Function([x, y], relay.Tuple([relay.exp(value), y])), target="native")
+    compared = [line for line in executable.bytecode.splitlines() if "ErrorContext(match_cast" in line]
+    assert len(compared) == 1
+    machine = vmkit.VirtualMachine(executable)
+    for shape, text in (((1, 3), "n is 1"), ((3, 2), "m is 2")):
+        with pytest.raises(VMError, match=f"failed: {text}"):
+            machine.run(np.zeros(shape, "float32"), np.zeros((1, 1), "float32"))
+    np.testing.assert_array_equal(machine.run(np.zeros((3, 3), "float32"), np.zeros((1, 1), "float32"))[0].numpy(), 1)

@@ -28,6 +28,11 @@ def test_a_check_of_the_compiler_is_found_by_its_number(pair: str, dims: str, te
     assert explain_failure(FAILURE.format(pair=pair, dims=dims), MESSAGES) == text
 
 
+def test_of_several_checks_made_at_once_the_place_says_which_failed() -> None:
+    said = FAILURE.format(pair="0 vs. 1", dims="n, 7000000000001, 1, 7000000000002").replace("shape[0]", "shape[2]")
+    assert explain_failure(said, MESSAGES) == "the list is empty"
+
+
 def test_what_is_written_around_the_number_does_not_matter() -> None:
     said = "Check failed: a == b (5 vs. 6)\n  in MatchShape: context=[shape(n, 7000000000001)], try again"
     assert explain_failure(said, MESSAGES) == "n is 5, expected 6"

@@ -28,6 +28,7 @@ from ..relax.dead_code import eliminate_dead_code
 from ..relax.fields import fields_of_tuples
 from ..relax.fusion import fuse_operators
 from ..relax.identities import without_identities
+from ..relax.kernel_groups.flags import flags_in_kernels
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
 from ..relax.kernel_groups.needs import with_needs
@@ -228,7 +229,7 @@ def _grouping(target: Target, options: CompilerOptions) -> list[tvm.transform.Pa
     """Return what makes groups of kernels, whose parts are functions that only LLVM's code can call."""
     if target.kind.name != "llvm" or not options.groups_kernels:
         return []
-    return [group_kernels(operating_system(str(target.attrs["mtriple"])))]
+    return [flags_in_kernels(), group_kernels(operating_system(str(target.attrs["mtriple"])))]
 
 
 def _rounding(target: Target, options: CompilerOptions) -> list[tvm.transform.Pass]:

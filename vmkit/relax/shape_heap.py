@@ -15,6 +15,7 @@ from tvm import ir, relax, tirx
 from .._tvm import retyped
 from .._tvm.running import array_items
 from .rewrite import retyped_call, with_functions
+from .shape_checks import Check, Checks
 from .size_functions import Computation, SizeFunctions
 from .size_slots import PARTS, Slots, is_computed, is_constant, sizes_of, type_is_sure
 
@@ -78,6 +79,8 @@ class _Lowering:
         # A place of the heap is written once, before anything is made from it: equal sizes and shapes are made once.
         self.made: dict[tuple[int, int] | tuple[tuple[int, int], ...], relax.Var] = {}
         self.same: dict[ir.Var, relax.Expr] = {}
+        self.checks = Checks(function.body)
+        self.waiting: list[Check] = []
         self.heap = relax.Var("shape_heap", relax.TensorType(ndim=1, dtype="int64") if len(slots) else relax.AnyType())
 
     def body(self) -> relax.SeqExpr:
@@ -110,6 +113,7 @@ class _Lowering:
         for block in array_items(sequence.blocks):
             for binding in array_items(block.bindings):
                 self._binding(binding)
+            self._compare_waiting()
             blocks.append(type(block)(self._taken()))
         result = self._value(sequence.body)
         if self.bindings:
@@ -118,14 +122,21 @@ class _Lowering:
         return retyped(relax.SeqExpr(blocks, result), sequence.ty)
 
     def _branch(self, sequence: relax.SeqExpr) -> relax.SeqExpr:
-        known = self.made
-        self.made = dict(known)
+        known, done = self.made, self.checks.done
+        self.made, self.checks.done = dict(known), set(done)
         made = self._sequence(sequence)
-        self.made = known
+        self.made, self.checks.done = known, done
         return made
 
     def _binding(self, binding: relax.Binding) -> None:
         variable, value = binding.var, binding.value
+        if variable in self.checks:
+            check = self.checks[variable]
+            if check is not None and check.key not in self.checks.done:
+                self.checks.done.add(check.key)
+                self.waiting.append(check)
+            return
+        self._compare_waiting()
         if type(binding) is relax.MatchCast:
             made = self._value(value)
             if isinstance(made, relax.Call):  # runs once, for the check and for what it gives
@@ -134,7 +145,8 @@ class _Lowering:
                 made = given
             if variable in self.slots.points:
                 self._cast(binding.ty, made, f"match_cast, ty={binding.ty}", self.slots.points[variable])
-            self.bindings.append(relax.MatchCast(variable, made, binding.ty))
+            if self.checks.is_read(variable):
+                self.bindings.append(relax.MatchCast(variable, made, binding.ty))
         elif type(value) is relax.If:
             condition = self._value(value.cond)
             arms = [self._branch(arm) for arm in (value.true_branch, value.false_branch)]
@@ -263,6 +275,15 @@ class _Lowering:
                     self._check(field, self._field(value, at), context, matches, is_known)
                 return
         matches += [_Match(value, list(sizes), context) for sizes in sizes_of(ty)]
+
+    def _compare_waiting(self) -> None:
+        """Write the comparison of all sizes that checks in a row compare, at once."""
+        waiting, self.waiting = self.waiting, []
+        if waiting:
+            given = self._value(relax.ShapeExpr([size for check in waiting for size in check.given]))
+            asked = [size for check in waiting for size in check.asked]
+            text = f"ErrorContext(match_cast, ty={relax.ShapeType(asked)}) "
+            self._compare(_Match(given, asked, ir.StringImm(text)))
 
     def _field(self, whole: relax.Expr, at: int) -> relax.Expr:
         if isinstance(whole, relax.Tuple):

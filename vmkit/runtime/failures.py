@@ -16,6 +16,7 @@ from collections.abc import Mapping
 __all__ = ["explain_failure", "useful_line"]
 
 _COMPARED = re.compile(r"\((-?\d+) vs\. (-?\d+)\)")
+_PLACE = re.compile(r"match_cast error, +shape\[(\d+)\]")
 
 
 def explain_failure(text: str, messages: Mapping[str, str]) -> str | None:
@@ -32,8 +33,11 @@ def explain_failure(text: str, messages: Mapping[str, str]) -> str | None:
     if compared is None:
         return None
     # Whatever TVM writes around it: no dimension of a tensor comes near the numbers of checks.
-    number = next((each for each in re.findall(r"\d+", text[compared.end() :]) if each in messages), None)
-    return None if number is None else messages[number].format(actual=compared[1], expected=compared[2])
+    numbers = [each for each in re.findall(r"\d+", text[compared.end() :]) if each in messages]
+    place = _PLACE.search(text, compared.end())
+    # Several checks are made at once, each of which is two dimensions: what is compared, and its number.
+    which = int(place[1]) // 2 if place is not None and len(numbers) > 1 else 0
+    return messages[numbers[which]].format(actual=compared[1], expected=compared[2]) if numbers else None
 
 
 def useful_line(error: Exception) -> str:

@@ -17,6 +17,7 @@ from tvm.script import tirx as T
 import vmkit
 from vmkit import relay
 from vmkit.errors import VMError
+from vmkit.relay.op.registry import entry
 
 n = tirx.Var("n", "int64")
 RNG = np.random.default_rng(0)
@@ -247,3 +248,45 @@ def test_machines_in_several_threads_do_not_share_a_workspace() -> None:
         worker.join()
     assert len(wrong) == 100
     assert max(wrong) < 1e-5
+
+
+def test_what_only_one_kernel_sees_is_its_workspace() -> None:
+    x = relay.var("x", shape=(n,), dtype="int64")
+    executable = vmkit.compile(relay.Function([x], relay.unique(x, is_sorted=True)[0]), target="native")
+    assert len(lines(executable, "invoke_packed kernel_group")) == 1
+    assert not lines(executable, "make_tuple")
+    assert len(lines(executable, "alloc_tensor")) == 2  # the result and the workspace
+    machine = vmkit.VirtualMachine(executable)
+    for size in (1, 9, 300):
+        value = RNG.integers(0, 5, size)
+        expected = np.unique(value)
+        np.testing.assert_array_equal(machine.run(value).numpy()[: len(expected)], expected)
+
+
+def test_flags_of_values_are_looked_at_within_a_group() -> None:
+    x, at = relay.var("x", shape=(n, 3)), relay.var("at", shape=(n,), dtype="int64")
+    fits = relay.all(relay.less(at, relay.const(5, "int64")))
+    value = relay.exp(entry("dyn.require").call(relay.nn.softmax(x), fits, message="a position is too large"))
+    executable = vmkit.compile(relay.Function([x, at], relay.nn.softmax(value)), target="native")
+    assert len(lines(executable, "invoke_packed kernel_group")) == 1
+    assert not lines(executable, "tensor_to_shape")
+    machine = vmkit.VirtualMachine(executable)
+    given = RNG.standard_normal((4, 3)).astype("float32")
+    first = np.exp(given) / np.exp(given).sum(-1, keepdims=True)
+    expected = np.exp(np.exp(first)) / np.exp(np.exp(first)).sum(-1, keepdims=True)
+    np.testing.assert_allclose(machine.run(given, np.arange(4)).numpy(), expected, rtol=1e-5)
+    with pytest.raises(VMError, match="main failed: a position is too large"):
+        machine.run(given, np.arange(4) + 2)
+    np.testing.assert_allclose(machine.run(given, np.arange(4)).numpy(), expected, rtol=1e-5)
+
+
+def test_checks_of_sizes_do_not_end_a_group() -> None:
+    x, y = relay.var("x", shape=(n, 3)), relay.var("y", shape=(relay.Any(), 3))
+    value = relay.nn.softmax(relay.add(relay.nn.softmax(x), relay.nn.softmax(y)))
+    executable = vmkit.compile(relay.Function([x, y], value), target="native")
+    assert len(lines(executable, "invoke_packed kernel_group")) == 1
+    machine = vmkit.VirtualMachine(executable)
+    with pytest.raises(VMError, match=r"2.*3|3.*2"):
+        machine.run(np.zeros((2, 3), "float32"), np.zeros((3, 3), "float32"))
+    result = machine.run(np.zeros((2, 3), "float32"), np.zeros((2, 3), "float32"))
+    np.testing.assert_allclose(result.numpy(), np.full((2, 3), 1 / 3), rtol=1e-6)

@@ -12,6 +12,7 @@ from itertools import accumulate, pairwise
 from tvm import ir, relax, tirx
 
 from ..aliases import STORAGE, TENSOR, home_of, is_call, is_silent
+from ..shape_checks import is_check
 from .functions import KernelCall
 from .looks import bytes_of
 from .repeats import Repeat, repeats
@@ -53,7 +54,7 @@ def segments(
     kernels, moved = set[ir.GlobalVar](), 0
     for position, binding in enumerate(bindings):
         call = calls.get(binding.var)
-        if call is None and not is_silent(binding):
+        if call is None and not is_silent(binding) and not is_check(binding):
             if start < position:
                 yield start, position
             yield position, position + 1

@@ -9,6 +9,7 @@ from tvm.sym import Analyzer
 
 from ...values.host_memory import ALIGNMENT
 from ..rewrite import allocation
+from ..shape_checks import is_check
 from .functions import KernelGroup
 
 __all__ = ["places_of", "with_workspaces"]
@@ -79,7 +80,7 @@ def _ends_workspace(binding: relax.Binding, kernels: Container[ir.GlobalVar]) ->
     """Say whether a binding defines symbols, or runs other functions of the program."""
     value = binding.value
     if isinstance(binding, relax.MatchCast):
-        return True
+        return not is_check(binding)
     if not isinstance(value, ir.Call):
         return isinstance(value, relax.If)
     if isinstance(value.op, ir.GlobalVar):

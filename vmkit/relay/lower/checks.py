@@ -13,10 +13,15 @@ from tvm import relax, tirx
 from ..ir import dims
 from ..ir.types import Dim
 
-__all__ = ["RuntimeChecks"]
+__all__ = ["RuntimeChecks", "says_values"]
 
 _MESSAGES = "vmkit.messages"  # of a module whose importer has emitted checks: their texts by number
-_FIRST = 7_000_000_000_001  # checks are numbered from here: no dimension of a tensor comes near it
+_FIRST = 7_000_000_000_000  # checks are numbered from here: no dimension of a tensor comes near it
+
+
+def says_values(number: int) -> bool:
+    """Say whether the message of a check has in it what was compared; a check of another can be made by a kernel."""
+    return number % 2 == 1
 
 
 class RuntimeChecks:
@@ -41,7 +46,8 @@ class RuntimeChecks:
 
     def emit(self, builder: relax.BlockBuilder, actual: Dim, expected: Dim, message: str) -> None:
         """Emit a check that two integers are equal, with its message."""
-        number = self._numbers.setdefault(message, _FIRST + len(self._numbers))
+        is_fixed = "{actual}" not in message and "{expected}" not in message
+        number = self._numbers.setdefault(message, _FIRST + 2 * len(self._numbers) + (not is_fixed))
         self.messages[str(number)] = message
         if isinstance(expected, tvm.ir.Var):
             # A symbol alone would not be compared: Relax takes the cast as its definition and replaces it everywhere.
