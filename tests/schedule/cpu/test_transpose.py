@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from tvm import te, topi
 from tvm.target import Target
 
@@ -101,3 +102,30 @@ def test_few_lines_are_written_at_a_time_where_they_may_lie_pages_apart() -> Non
     function = rules.schedule_kernels(tvm.IRModule({"main": made(128, 96)}), Target("llvm"))["main"]
     expected = values.transpose(2, 0, 1)
     np.testing.assert_array_equal(called(function, [values], expected.shape), expected)
+
+
+@pytest.mark.parametrize("target", [ONE, TWO])
+def test_sizes_of_a_call_say_whether_lines_lie_pages_apart(target: Target) -> None:
+    n, m = (tvm.tirx.Var(name, "int64") for name in "nm")
+    x = te.placeholder((n, m), name="x")
+    function = te.create_prim_func([x, topi.transpose(x)])
+    schedule = rules.prepared(function)
+    assert schedule is not None
+    decisions = transpose.RULE.decide(schedule, target)
+    assert decisions is not None
+    assert transpose.RULE.versions is not None
+    versions = transpose.RULE.versions(schedule, target, decisions)
+    assert versions is not None
+    size, of_sizes = versions
+
+    def chosen(rows: int, columns: int) -> int:
+        values = dict(zip(function.params[0].ty.shape, (rows, columns), strict=True))
+        number = tvm_ffi.structural_map(size, (tvm.ir.Var, lambda var: tvm.tirx.IntImm("int64", values[var])))
+        least = int(tvm.sym.Analyzer().simplify(number))
+        return next(version.rows for number, version in of_sizes if least >= number)
+
+    assert [chosen(*shape) for shape in ((8192, 96), (1000, 96), (1024, 1024), (3072, 20))] == [8, 16, 16, 8]
+    made = rules.schedule_kernels(tvm.IRModule({"main": function}), Target("llvm"))["main"]
+    for shape in ((1024, 9), (1000, 9), (3, 5)):
+        values = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+        np.testing.assert_array_equal(called(made, [values], values.T.shape), values.T)

@@ -12,6 +12,7 @@ they are used up.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import tvm
 import tvm_ffi
@@ -24,9 +25,10 @@ from ...target.processor import CACHES, PAGE, Caches, Processor, processor_of
 from ...target.vectors import GATHERED
 from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size
 from ..expressions import known, stride, uses
-from ..rule import Options, Rule, choices
+from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, sharing
 from .flattening import flattened
+from .shared_versions import shared_by_size
 from .squares import mark_squares
 
 __all__ = ["RULE", "Decisions"]
@@ -74,6 +76,7 @@ class _Kernel:
     near: int  # which loop goes along the input
     read: int | None  # elements between neighbours of the output's last axis in what is read across
     written: int | None  # and between those of the input's last axis in the output
+    distances: tuple[tirx.Expr, tirx.Expr] | None  # both once more, as sizes say: of what is written, of what is read
     bits: int  # of the widest element that is read or written
 
 
@@ -158,6 +161,36 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     return sch
 
 
+def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versions[Decisions] | None:
+    """Return a version that writes few lines at a time where they lie pages apart; None where that is decided already.
+
+    How far apart lines are that are written only the sizes of a call say: a row of 8192 bytes is two pages.
+    """
+    sch = flattened(sch)
+    kernel = _kernel(sch)
+    if kernel is None or kernel.written is not None or not decisions.is_along:
+        return None
+    caches, unit = processor_of(target).caches, max(1, kernel.bits // 8)
+    apart = next((each for each in (PAGE // 2, PAGE) if caches.lines_apart(each) < decisions.rows), None)
+    if apart is None or kernel.distances is None:
+        return None
+    written, read = (distance * unit for distance in kernel.distances)
+    side = min(decisions.lanes, caches.lines_apart(PAGE))
+    few = replace(decisions, lanes=side, rows=side)
+    near = _NEAR * max(1, decisions.rows // caches.lines_apart(apart) // 2)
+    is_crowded = tirx.all(tirx.FloorMod(written, tirx.IntImm("int64", apart)) == 0, read < near)
+    together = shared_by_size(sch, target, decisions)
+    if together is None:
+        return tirx.Select(is_crowded, _int64(1), _int64(0)), [(1, few), (0, decisions)]
+    elements, least, shared = together
+    size = tirx.Select(is_crowded, _int64(2), _int64(0)) + tirx.Select(elements >= least, _int64(1), _int64(0))
+    return size, [(3, replace(few, parallel=True)), (2, few), (1, shared), (0, decisions)]
+
+
+def _int64(value: int) -> tirx.IntImm:
+    return tirx.IntImm("int64", value)
+
+
 def _side(sch: s_tir.Schedule, kernel: _Kernel, target: Target) -> int:
     """Return the side of the squares that are transposed in registers."""
     width = processor_of(target).vectors.lanes * 32
@@ -207,19 +240,21 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     at = found.pop()
     bits = [tvm.DataType(str(r.source.ty.dtype)).bits for r in (*node.reads, *node.writes)]
     across, apart = _apart(node.reads[near.index(at)], variables[-1]), _apart(node.writes[0], variables[at])
-    return _Kernel(loops, at, across, apart, max(8, *bits))
+    distances = None if across is None or apart is None else (apart, across)
+    read, written = (None if each is None else known(each) for each in (across, apart))
+    return _Kernel(loops, at, read, written, distances, max(8, *bits))
 
 
-def _apart(region: tirx.BufferRegion, variable: tirx.Var) -> int | None:
-    """Return how many elements neighbours along an axis lie apart; None where that differs or is not known."""
-    apart, inner = 0, 1
+def _apart(region: tirx.BufferRegion, variable: tirx.Var) -> tirx.Expr | None:
+    """Return how many elements neighbours along an axis lie apart; None where that differs."""
+    apart, inner = _int64(0), _int64(1)
     for place, size in zip(reversed(region.region), reversed(region.source.ty.shape), strict=True):
         steps = stride(place.min, variable)
-        if steps is None or (steps and not inner):
+        if steps is None:
             return None
-        apart += steps * inner
-        inner *= known(size) or 0  # 0 from an unknown size on
-    return apart
+        apart = apart + steps * inner
+        inner = inner * size.astype("int64")
+    return Analyzer().simplify(apart)
 
 
 def _near(region: tirx.BufferRegion, variables: list[tirx.Var], loops: list[Loop], sch: s_tir.Schedule) -> int | None:
@@ -266,4 +301,4 @@ def _wider(size: int | None, line: int, side: int, tile: int) -> int:
     return line if -size % line - -size % side <= side else tile
 
 
-RULE = Rule("transpose", Decisions, decide, candidates, apply)
+RULE = Rule("transpose", Decisions, decide, candidates, apply, versions)
