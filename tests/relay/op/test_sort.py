@@ -182,13 +182,13 @@ def test_of_no_elements_none_are_the_best() -> None:
 )
 def test_any_part_of_a_line_is_taken_in_order(dtype: str, dim: Any) -> None:
     random = np.random.default_rng(0)
-    values = random.integers(0, 2 if dtype == "bool" else 100, (3, 200, 2)).astype(dtype)
+    values = random.integers(0, 2 if dtype == "bool" else 100, (3, 300, 2)).astype(dtype)
     if dtype not in ("bool", "uint8", "uint32"):
         values[0] = -values[0]
     if dtype.startswith("float"):
         values[1, ::5], values[1, 1::9], values[2, ::7], values[2, 1::7] = np.nan, -np.inf, -0.0, 0.0
-    counts = (1, 12, 13, 100, 200)
-    x = var("x", shape=(3, dim(200), 2), dtype=dtype)
+    counts = (1, 12, 13, 100, 300)  # some by a heap, some by digits of the best, one by those of all
+    x = var("x", shape=(3, dim(300), 2), dtype=dtype)
     for is_ascend in (False, True):
         tops = [part for k in counts for part in relay.topk(x, k, axis=1, is_ascend=is_ascend)]
         found = compiled([x], *tops)(values)
@@ -214,3 +214,22 @@ def test_few_elements_and_those_of_short_lines_are_not_sorted(length: int, k: in
     order = np.argsort(-values, 1, kind="stable")[:, :k]
     np.testing.assert_array_equal(where, order)
     np.testing.assert_array_equal(best, np.take_along_axis(values, order, 1))
+
+
+def test_of_long_lines_those_that_may_be_the_best_are_sorted() -> None:
+    length, counts = 4200, (65, 300)
+    values = np.random.default_rng(0).standard_normal((4, length)).astype("float32")
+    values[1:] = np.abs(values[1] * 1e-3), np.exp(values[2] * 20), values[3] * 0
+    x = var("x", shape=values.shape)
+    found = compiled([x], *(part for k in counts for part in relay.topk(x, k)))(values)
+    order = np.argsort(-values, 1, kind="stable")
+    for k, best, where in zip(counts, found[::2], found[1::2], strict=True):
+        np.testing.assert_array_equal(where, order[:, :k])
+        np.testing.assert_array_equal(best, np.take_along_axis(values, order[:, :k], 1))
+
+    def kernels(k: int) -> str:
+        mod = infer_module(tvm.IRModule.from_expr(relay.Function([x], relay.topk(x, k)[0])))
+        return str(lower_module(mod, canonical_target("llvm").primary).module.script())
+
+    # Which bits differ is asked where they are counted, which few elements are not worth.
+    assert ["clz" in kernels(k) for k in (40, 66)] == [False, True]

@@ -1,7 +1,8 @@
 """The k best elements along an axis, in order.
 
 Few of many are found by a heap of those found so far, the worst of them at its root: most elements are no more than
-compared with it. Where a good part of a line is taken that is not short, all of it is sorted by digits.
+compared with it. Where a good part of a line is taken that is not short, it is sorted by digits: all of it, or, of a
+long line, those elements whose first bits are no worse than those of the last one that is taken.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ _PART = 16
 """A line is sorted if no less than one in so many of its elements is taken."""
 _FEW, _SHORT = 12, 40
 """Elements taken, and those of a line, of which a heap is done before the digits of sorting are counted."""
+_PART_OF_LONG, _MANY = 64, 64
+"""The same of a long line, of which few elements are left to be sorted."""
+_LONG, _VERY_LONG, _FIRST_BITS = 256, 4096, 11
+"""Elements of a line from which on it pays to count them by their first bits, and by so many, not one less."""
 
 
 def best_along(
@@ -67,10 +72,11 @@ def _best(context: LowerContext, data: relax.Expr, axis: int, k: Dim, smallest: 
 
     length = shape[axis]
     are_fixed = isinstance(k, int) and isinstance(length, int)
-    sorts = not are_fixed or (k * _PART >= length and k >= _FEW and length > _SHORT)
+    sorts = not _is_not(_is_sorted(k, length))
     packed = DataType(dtype).bits <= _BITS
-    # The words of a line and, where these leave no room for them, its positions.
-    scratch: list[Result] = [([2, length], "uint64"), ([DIGITS], "int64")] if sorts else []
+    # The words of a line, how many there are of each digit, and, where words leave no room for them, the positions.
+    counted = DIGITS if _is_not(_is_cut(k, length)) else 1 << _FIRST_BITS
+    scratch: list[Result] = [([2, length], "uint64"), ([counted], "int64")] if sorts else []
     scratch += [([2, length], "int32")] if sorts and not packed else []
 
     def body(outputs: list[tirx.Buffer], source: tirx.Buffer, sizes: list[tirx.Expr]) -> None:
@@ -93,7 +99,7 @@ def _best(context: LowerContext, data: relax.Expr, axis: int, k: Dim, smallest: 
             if are_fixed:
                 _sort_line(results, source, own, (count, size), at, smallest)
             else:
-                with T.If(tirx.all(count * _PART >= size, count >= _FEW, size > _SHORT)):
+                with T.If(_is_sorted(count, size)):
                     with T.Then():
                         _sort_line(results, source, own, (count, size), at, smallest)
                     with T.Else():
@@ -101,6 +107,24 @@ def _best(context: LowerContext, data: relax.Expr, axis: int, k: Dim, smallest: 
 
     made = loops(context, [(whole, dtype), (whole, "int32"), *scratch], body, data, [k], name="topk")
     return made[0], made[1]
+
+
+def _is_sorted(k: Dim, length: Dim) -> tirx.Expr:
+    """Return whether a line is sorted of which `k` elements are taken; a constant for known sizes."""
+    k, length = dims.as_expr(k), dims.as_expr(length)
+    is_part = tirx.all(k * _PART >= length, k >= _FEW, length > _SHORT)
+    return tirx.any(is_part, tirx.all(k * _PART_OF_LONG >= length, k >= _MANY, length >= _LONG))
+
+
+def _is_cut(k: Dim, length: Dim) -> tirx.Expr:
+    """Return whether most elements of a line that is sorted are left out before; a constant for known sizes."""
+    k, length = dims.as_expr(k), dims.as_expr(length)
+    return tirx.all(k * 2 <= length, length >= _LONG)
+
+
+def _is_not(condition: tirx.Expr) -> bool:
+    """Say whether a condition is known not to hold."""
+    return isinstance(condition, tirx.IntImm) and not condition.value
 
 
 def _sort_line(
@@ -116,15 +140,68 @@ def _sort_line(
     dtype = str(source.dtype)
     digits, low = digits_of(dtype), tirx.const((1 << _BITS) - 1, "uint64")
     turned = tirx.const(0, "uint64") if smallest else tirx.max_value("uint64")
-    with grid([length]) as (i,):
-        word = ordered_bits(source[at(i)]) ^ turned
+
+    def word_at(i: tirx.Expr) -> tirx.Expr:
+        return ordered_bits(source[at(i)]) ^ turned
+
+    def write(i: tirx.Expr, place: tirx.Expr) -> None:
+        word = word_at(i)
         if carried:
-            T.buffer_store(carried[0], i.astype("int32"), [const(0), i])
+            T.buffer_store(carried[0], i.astype("int32"), [const(0), place])
         else:
             word = (word << tirx.const(_BITS, "uint64")) | i.astype("uint64")
-            digits = range(_BITS // 8, _BITS // 8 + len(digits_of(dtype)))
-        T.buffer_store(words, word, [const(0), i])
-    half = DigitSort(words, carried[0] if carried else None, counts).run(length, digits)
+        T.buffer_store(words, word, [const(0), place])
+
+    left = T.alloc_buffer((1,), "int64", scope="local", layout=None)
+
+    def take_all() -> None:
+        T.buffer_store(left, length, [0])
+        with grid([length]) as (i,):
+            write(i, i)
+
+    def take_best() -> None:
+        limit = T.alloc_buffer((1,), "int64", scope="local", layout=None)
+        differ = T.alloc_buffer((1,), "uint64", scope="local", layout=None)
+        T.buffer_store(differ, tirx.const(1, "uint64"), [0])
+        first = T.bind(word_at(const(0)))
+        with grid([length]) as (i,):
+            T.buffer_store(differ, differ[0] | (word_at(i) ^ first), [0])
+        # The first of the bits that differ, so many of them or all.
+        bits = T.bind(tirx.Select(length >= _VERY_LONG, const(_FIRST_BITS), const(_FIRST_BITS - 1)))
+        numbers = T.bind(const(1) << bits)
+        above = const(64) - bits - tirx.clz(differ[0]).astype("int64")
+        shift = T.bind(tirx.max(above, const(0)).astype("uint64"))
+
+        def first_bits(i: tirx.Expr) -> tirx.Expr:
+            return as_index((word_at(i) >> shift) & (numbers - const(1)).astype("uint64"))
+
+        with grid([numbers]) as (d,):
+            T.buffer_store(counts, const(0), [d])
+        with grid([length]) as (i,):
+            T.buffer_store(counts, counts[first_bits(i)] + 1, [first_bits(i)])
+        T.buffer_store(left, const(0), [0])
+        T.buffer_store(limit, const(0), [0])
+        with T.While(left[0] < k):
+            T.buffer_store(left, left[0] + counts[limit[0]], [0])
+            T.buffer_store(limit, limit[0] + 1, [0])
+        T.buffer_store(left, const(0), [0])
+        # Each is written where the next one goes, which the next one overwrites if it is not to stay.
+        with grid([length]) as (i,):
+            write(i, left[0])
+            T.buffer_store(left, left[0] + (first_bits(i) < limit[0]).astype("int64"), [0])
+
+    is_cut = _is_cut(k, length)
+    if isinstance(is_cut, tirx.IntImm):
+        (take_best if is_cut.value else take_all)()
+    else:
+        with T.If(is_cut):
+            with T.Then():
+                take_best()
+            with T.Else():
+                take_all()
+    if not carried:
+        digits = range(_BITS // 8, _BITS // 8 + len(digits))
+    half = DigitSort(words, carried[0] if carried else None, counts).run(left[0], digits)
     with grid([k]) as (i,):
         place = T.bind(as_index(carried[0][half, i] if carried else words[half, i] & low))
         T.buffer_store(values, source[at(place)], list(at(i)))
