@@ -82,7 +82,7 @@ class _Flags:
 
 
 def _found(bindings: Sequence[relax.Binding], counts: Counter[ir.Var]) -> _Found:
-    """Return the checks of flags by the variables of their casts, and None for what is made for them alone.
+    """Return the checks of flags by the variables of shapes made of these, and None for what is made for them alone.
 
     `counts` says how often variables are bound and read.
     """
@@ -95,17 +95,14 @@ def _found(bindings: Sequence[relax.Binding], counts: Counter[ir.Var]) -> _Found
             continue
         symbol, number = given.values
         read = reads.get(symbol)
-        flag = None if read is None else values.get(read.value)
-        if (
-            not isinstance(number, tirx.IntImm)
-            or says_values(int(number))
-            or not is_call(flag, "relax.tensor_to_shape")
-        ):
+        if read is None or not isinstance(number, tirx.IntImm) or says_values(int(number)):
             continue
+        shape = values.get(read.value)
         is_alone = counts[check.var] == counts[read.var] == 1 and counts[read.value] == counts[check.value] == 2
-        if is_alone and _is_flag(flag.args[0]):
-            looked_at = (flag.args[0], int(number))
-            candidates[symbol] = {read.value: None, read.var: None, check.value: None, check.var: looked_at}
+        if shape is not None and is_alone and is_call(shape, "relax.tensor_to_shape") and _is_flag(shape.args[0]):
+            # Where the flag was read: behind that, its memory may be that of another tensor.
+            looked_at = (shape.args[0], int(number))
+            candidates[symbol] = {read.value: looked_at, read.var: None, check.value: None, check.var: None}
     uses = _bindings_of_symbols(bindings) if candidates else {}
     alone = [found for symbol, found in candidates.items() if uses[symbol] <= found.keys()]
     return {var: flag for found in alone for var, flag in found.items()}

@@ -125,7 +125,7 @@ def written(
     statement: Callable[[Sequence[tirx.Buffer], Sequence[tirx.Buffer]], tirx.Stmt],
     dtypes: Sequence[str],
     name: str,
-) -> te.Tensor | list[te.Tensor]:
+) -> Any:  # noqa: ANN401 - one tensor or a list of them, as there are shapes
     """Return tensors that a statement writes, which is made of the buffers of the operands and of the results.
 
     The buffers begin where their tensors do, those that TVM makes may begin elsewhere: a kernel of such cannot be one

@@ -241,8 +241,8 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     bits = [tvm.DataType(str(r.source.ty.dtype)).bits for r in (*node.reads, *node.writes)]
     across, apart = _apart(node.reads[near.index(at)], variables[-1]), _apart(node.writes[0], variables[at])
     distances = None if across is None or apart is None else (apart, across)
-    read, written = (None if each is None else known(each) for each in (across, apart))
-    return _Kernel(loops, at, read, written, distances, max(8, *bits))
+    of_read, of_written = (None if each is None else known(each) for each in (across, apart))
+    return _Kernel(loops, at, of_read, of_written, distances, max(8, *bits))
 
 
 def _apart(region: tirx.BufferRegion, variable: tirx.Var) -> tirx.Expr | None:
