@@ -10,7 +10,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import tvm_ffi
-from tvm import ir, relax, tirx
+from tvm import ir, relax
 
 from .._tvm.running import array_items
 from ..relay.ir.dims import structural_key
@@ -58,7 +58,7 @@ class Checks:
             if not is_check(binding) or self.is_read(binding.var) or self._counts[value] != 2 or value not in shapes:
                 continue
             given, asked = (tuple(array_items(each.values)) for each in (shapes[value], binding.ty))
-            if len(given) == len(asked) and not all(isinstance(size, tirx.IntImm) for size in given):
+            if len(given) == len(asked):
                 self._found[value] = None
                 self._found[binding.var] = Check(structural_key(relax.ShapeExpr([*given, *asked])), given, asked)
 

@@ -132,7 +132,7 @@ class _Lowering:
         variable, value = binding.var, binding.value
         if variable in self.checks:
             check = self.checks[variable]
-            if check is not None and check.key not in self.checks.done:
+            if check is not None and variable in self.slots.points and check.key not in self.checks.done:
                 self.checks.done.add(check.key)
                 self.waiting.append(check)
             return
