@@ -25,15 +25,16 @@ class Stack:
         self.is_reversed = is_reversed
         self.inner = ty
         # A buffer that grows does so along its first axis.
-        at, rows = (0, AnyDim()) if length is None else (axis, length)
-        self.type = TensorType([*ty.shape[:at], rows, *ty.shape[at:]], ty.dtype)
+        self.along = 0 if length is None else axis
+        rows = AnyDim() if length is None else length
+        self.type = TensorType([*ty.shape[: self.along], rows, *ty.shape[self.along :]], ty.dtype)
         self.formal = parameter("stacked", with_symbols(self.type, "stacked"))
 
     def start(self) -> Expr:
         """Return the buffer before the first iteration."""
         inner = [0 if dims.is_any(d) else d for d in self.inner.shape]
         length = 0 if self.length is None else self.length
-        at = 0 if self.length is None else self.axis
+        at = self.along
         whole = [*inner[:at], length, *inner[at:]]
         if not dims.is_any(length):
             return build("buffer.create", shape=whole, dtype=self.type.dtype)
@@ -49,9 +50,9 @@ class Stack:
         if self.length is None:
             buffer = If(build("buffer.is_full", buffer, position), build("buffer.grow", buffer, self.row), buffer)
         elif self.is_reversed:
-            last = relay.take(relay.shape_of(buffer, dtype="int64"), constant(np.int64(self.axis)), axis=0)
+            last = relay.take(relay.shape_of(buffer, dtype="int64"), constant(np.int64(self.along)), axis=0)
             position = relay.subtract(relay.subtract(last, constant(np.int64(1))), position)
-        return build("buffer.write", buffer, self.row, position, axis=self.axis, message=message)
+        return build("buffer.write", buffer, self.row, position, axis=self.along, message=message)
 
     def stacked(self, buffer: Expr, count: Expr) -> Expr:
         """Return the rows of the iterations that there were."""

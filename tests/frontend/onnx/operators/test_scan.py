@@ -97,3 +97,27 @@ def test_a_batch_of_sequences(has_lengths: bool, is_reversed: bool) -> None:
         actual = compiled(**feed, **({"lengths": ends} if has_lengths else {}))
         for a, e in zip(actual, scan_of_a_batch(feed["s0"], feed["x"], ends, is_reversed), strict=True):
             np.testing.assert_allclose(a, e, rtol=1e-5)
+
+
+def test_slices_of_unknown_size_are_stacked_along_a_later_axis() -> None:
+    body = graph(
+        [node("Concat", "s a", "row", axis=0), node("Slice", "row one end zero", "t")],
+        {"s": ([None], "float32"), "a": ([None], "float32")},
+        "t row",
+    )
+    nodes = [
+        node("Compress", "x kept", "some", axis=0),
+        node("Scan", "s0 some", "s rows", body=body, num_scan_inputs=1, scan_input_axes=[1], scan_output_axes=[1]),
+    ]
+    inputs = {"s0": (["k"], "float32"), "x": (["n", "m"], "float32"), "kept": (["n"], "bool")}
+    ends = {"one": np.array([1]), "end": np.array([2**62]), "zero": np.array([0])}
+    compiled = Compiled(model(nodes, inputs, "s rows", ends))
+    for k, kept, m in [(3, [True], 4), (1, [False, True], 1)]:
+        s, x = array(k), array(len(kept), m, seed=1)
+        expected = []
+        for column in x[np.array(kept)].T:
+            expected.append(np.concatenate([s, column]))
+            s = expected[-1][1:]
+        last, rows = compiled(s0=array(k), x=x, kept=np.array(kept))
+        np.testing.assert_array_equal(last, s)
+        np.testing.assert_array_equal(rows, np.stack(expected, 1))
