@@ -24,6 +24,7 @@ from ..schedule.rule import BY_RULE
 from .bfloat16 import legalize_bfloat16, with_wide_values
 from .large_sizes import large_tensors
 from .nonnegative_division import divide_nonnegative
+from .opaque_names import with_opaque_names
 
 __all__ = ["PIPELINE"]
 
@@ -56,6 +57,8 @@ def _pipeline() -> tuple[Any, Any, Any]:
                 made |= dict(lowered(tvm.IRModule(functions, attrs=mod.attrs)).functions.items())
         entries = {gvar.name_hint for gvar, function in mod.functions.items() if _ENTRY in function.attrs}
         for gvar, function in made.items():
+            if isinstance(function, tirx.PrimFunc):
+                made[gvar] = function = with_opaque_names(function)
             if _ENTRY in function.attrs and gvar.name_hint not in entries:
                 made[gvar] = function.without_attr(_ENTRY)
         return tvm.IRModule(made, attrs=mod.attrs)
