@@ -50,7 +50,9 @@ __all__ = ["GROWTH_BYTES", "FoldConstant", "FoldConstantExpr", "fold_constants",
 # A folded value may be larger than what it is computed from by this much before it is left to run time: a constant
 # broadcast to a large shape costs more to store than to compute.
 GROWTH_BYTES = 1 << 20
-# Kernels for convolutions take constant weights alone; with others they are slow, by more than a weight costs to store.
+# Kernels for convolutions take constant weights alone; with others they are slow, by more than a weight costs to store:
+# so much of one may be made by broadcasting.
+_WEIGHT_GROWTH_BYTES = 1 << 22
 # Of dense layers, whose weights are larger, numbers of 16 bits are widened once, and not by each call.
 _CONVOLUTIONS = frozenset(f"nn.conv{rank}d{kind}" for rank in (1, 2, 3) for kind in ("", "_transpose"))
 _HALVES = ("float16", "bfloat16")
@@ -307,7 +309,8 @@ def _note_size(node: RelayExpr, sizes: dict[RelayExpr, int], fold_qnn: bool, wei
         return False
     size = _bytes_of(node.checked_type)
     is_kept = isinstance(node, Constant) or (node in weights and _has_no_more(node, operands))
-    if size is None or not (is_kept or size <= sum(sizes[o] for o in operands) + GROWTH_BYTES):
+    growth = _WEIGHT_GROWTH_BYTES if node in weights else GROWTH_BYTES
+    if size is None or not (is_kept or size <= sum(sizes[o] for o in operands) + growth):
         return False
     sizes[node] = size
     return True
