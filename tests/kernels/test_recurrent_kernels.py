@@ -13,6 +13,7 @@ from vmkit.kernels.gate_functions import GATE_FUNCTIONS, gate_functions
 from vmkit.kernels.gru import GRUShape, gru
 from vmkit.kernels.lstm import LSTMShape, lstm
 from vmkit.kernels.recurrent_layer import LayerShape
+from vmkit.kernels.recurrent_tiles import RecurrentTiles
 from vmkit.kernels.rnn import RNNShape, rnn
 
 FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
@@ -27,9 +28,10 @@ FUNCTIONS: dict[str, Callable[..., np.ndarray]] = {
     "softsign": lambda x: x / (1 + np.abs(x)),
 }
 KERNELS = {RNNShape: (rnn, 1), GRUShape: (gru, 3), LSTMShape: (lstm, 4)}
-# Steps and rows: whole tiles, and what is left beside them.
-SIZES = ((1, 1), (4, 4), (3, 6), (2, 7), (0, 2))
-# Vectors that divide the hidden units and those that do not; with 16 lanes four rows go together, with fewer two.
+# Steps and rows: a tile of each size, tiles of one size and of two.
+SIZES = ((1, 1), (4, 4), (3, 6), (2, 7), (0, 2), (2, 3), (2, 5), (2, 8), (1, 13))
+# Vectors that divide the hidden units and those that do not.
+# With 16 lanes up to six rows go together, with fewer two or four.
 SHAPES = [
     RNNShape(8, 4),
     RNNShape(7, 4, is_reverse=True, lengths="int32", clip=0.5),
@@ -61,6 +63,24 @@ def test_a_layer_goes_through_the_steps_of_each_row(shape: Any) -> None:
         )
         for result, want in zip(results, expected, strict=True):
             np.testing.assert_allclose(result, want, rtol=1e-5, atol=2e-6, err_msg=f"{steps} steps of {batch} rows")
+
+
+@pytest.mark.parametrize("batch", [1, 3, 6, 7, 13])
+@pytest.mark.parametrize("lengths", [None, "int64"])
+def test_a_layer_of_a_known_batch_has_code_for_its_tiles(batch: int, lengths: str | None) -> None:
+    shape = LSTMShape(24, 16, lengths=lengths, batch=batch)
+    given = operands(shape, 3, batch)
+    expected = reference(shape, given)
+    values = [blocked(shape, v) if k == "weight" else v for k, v in given.items()]
+    for result, want in zip(built(kernel(shape))(values, [e.shape for e in expected]), expected, strict=True):
+        np.testing.assert_allclose(result, want, rtol=1e-5, atol=2e-6)
+
+
+def test_tiles_are_as_few_as_there_may_be_and_alike() -> None:
+    rows = {batch: RecurrentTiles.of(16, 4, 4, batch).rows for batch in (1, 6, 7, 8, 13, 31)}
+    assert rows == {1: (1,), 6: (6,), 7: (4, 3), 8: (4,), 13: (5, 3), 31: (6, 1)}
+    assert RecurrentTiles.of(16, 4, 4, 7, may_end=True).rows == (4, 3, 2, 1)
+    assert [RecurrentTiles.of(8, 4, gates).rows[0] for gates in (1, 3, 4)] == [4, 4, 2]
 
 
 @pytest.mark.parametrize("name", GATE_FUNCTIONS)

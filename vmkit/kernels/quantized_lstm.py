@@ -85,7 +85,7 @@ def quantized_lstm(shape: LSTMShape, group: int) -> tirx.PrimFunc:
             )
         most = tirx.Max(batch, integer(1))
         cells = T.alloc_buffer((most, blocks, lanes), "float32", layout=None)
-        tile = Tile(tensors, integer(0), batch, RecurrentTiles.of(lanes, blocks), None)
+        tile = Tile(tensors, integer(0), batch, RecurrentTiles.of(lanes, blocks, _GATES), None)
         unit = IntegerUnit(lanes, group, 32 if tile.tiles.is_wide else 16)
         quanta = T.alloc_buffer((most * groups * group,), unit.dtypes[0], layout=None)
         set_rows(tensors["state"], tile.first, batch, tensors["first_state"])
@@ -164,8 +164,8 @@ class _Rows(LSTMRows):
             row = T.Bind(number * most)
             run(Part(row, row, most))
         for rows in fewer:
-            with when(batch % (2 * rows) >= rows):
-                row = T.Bind(batch - batch % (2 * rows))
+            with when(batch % most == rows):
+                row = T.Bind(batch - rows)
                 run(Part(row, row, rows))
 
     def _sums(self, t: tirx.Expr, part: Part, block: tirx.Expr, quantum: tuple[tirx.Expr, tirx.Expr]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from tvm import tirx
 
 from .._dataclasses import dataclass
-from .builder import Size, T, kernel
+from .builder import Size, T, integer, kernel
 from .recurrent_code import set_rows
 from .recurrent_loops import Ends, Part, for_parts, for_steps, for_tiles
 from .recurrent_tiles import RecurrentTiles
@@ -35,6 +35,8 @@ class LayerShape:
     lengths : str or None
         The integer type of how many steps each row of the batch has; None where all have all of them. Beyond its
         length a row's states stay and what it gives is 0; reversed, it starts at its own end.
+    batch : int or None
+        How many rows there are; None where only the run knows.
     """
 
     hidden: int
@@ -43,11 +45,17 @@ class LayerShape:
     is_reverse: bool = False
     clip: float | None = None
     lengths: str | None = None
+    batch: int | None = None
 
     @property
     def blocks(self) -> int:
         """How many vectors hold the hidden units."""
         return -(-self.hidden // self.lanes)
+
+    @property
+    def rows(self) -> tirx.Expr:
+        """The number of rows in a kernel, a new variable where it is not known."""
+        return tirx.Var("batch", "int64") if self.batch is None else integer(self.batch)
 
 
 @dataclass(frozen=True)
@@ -90,9 +98,9 @@ def layer(
     it writes the hidden states of all steps (steps, batch, hidden) and the last states. All but lengths are float32.
     """
     hidden, lanes = shape.hidden, shape.lanes
-    tiles = RecurrentTiles.of(lanes, shape.blocks)
+    tiles = RecurrentTiles.of(lanes, shape.blocks, gates, shape.batch, may_end=shape.lengths is not None)
     with kernel() as builder:
-        steps, batch = tirx.Var("steps", "int64"), tirx.Var("batch", "int64")
+        steps, batch = tirx.Var("steps", "int64"), shape.rows
         shapes: dict[str, list[Size]] = {
             "data": [steps, batch, gates * hidden],
             "weight": [shape.blocks, hidden, gates, lanes],
@@ -110,7 +118,7 @@ def layer(
             ends = Ends(tensors["lengths"], steps, first, count, tiles.rows[0]) if shape.lengths else None
             _run_tile(shape, Tile(tensors, first, count, tiles, ends), steps, cell)
 
-        for_tiles(batch, tiles.rows[0], run)
+        for_tiles(batch, tiles, run)
     return builder.get()
 
 

@@ -69,11 +69,12 @@ class Ends:
             T.buffer_store(out, constant(0.0), [self._ends[r] + t, self._first + r, j])
 
 
-def for_tiles(batch: tirx.Expr, most: int, run: Callable[[tirx.Expr, tirx.Expr], None]) -> None:
-    """Run ``run(first, count)`` for tiles of the rows of a batch, at most `most` in each."""
-    with in_parallel((batch + (most - 1)) // most) as tile:
-        first = T.Bind(tile * most)
-        run(first, T.Bind(tirx.min(batch - first, integer(most))))
+def for_tiles(batch: tirx.Expr, tiles: RecurrentTiles, run: Callable[[tirx.Expr, tirx.Expr], None]) -> None:
+    """Run ``run(first, count)`` for tiles of the rows of a batch."""
+    number, size = (T.Bind(each) for each in tiles.split(batch))
+    with in_parallel(number) as tile:
+        first = T.Bind(tile * size)
+        run(first, T.Bind(tirx.min(batch - first, size)))
 
 
 def for_steps(count: tirx.Expr, is_reverse: bool, run: Callable[[tirx.Expr], None]) -> None:
@@ -83,16 +84,10 @@ def for_steps(count: tirx.Expr, is_reverse: bool, run: Callable[[tirx.Expr], Non
 
 
 def for_parts(active: tirx.Expr, first: tirx.Expr, tiles: RecurrentTiles, run: Callable[[Part], None]) -> None:
-    """Run ``run(part)`` for the first `active` rows of a tile, in as few parts as there are sizes for."""
-    most = tiles.rows[0]
-    with T.If(active >= most):
-        with T.Then():
-            run(Part(first, integer(0), most))
-        with T.Else():
-            for rows in tiles.rows[1:]:
-                with when(active % (2 * rows) >= rows):
-                    at = T.Bind(active - active % (2 * rows))
-                    run(Part(first + at, at, rows))
+    """Run ``run(part)`` for the first `active` rows of a tile, if there are any."""
+    for rows in tiles.rows:
+        with when(active == rows):
+            run(Part(first, integer(0), rows))
 
 
 def for_rows(part: Part, t: tirx.Expr, ends: Ends | None, run: Callable[[tirx.Expr], None]) -> None:

@@ -100,6 +100,7 @@ class Layer:
     def known(self, context: LowerContext, attrs: Attrs, operands: Sequence[relax.Expr]) -> dict[str, Any]:
         """Return what the kernels of all layers want to know when they are compiled."""
         lengths = operands[len(self.names) :]
+        batch = operands[0].ty.shape[1]
         return {
             "hidden": self._hidden(operands),
             "lanes": int(operands[1].ty.shape[3]),
@@ -107,6 +108,7 @@ class Layer:
             "is_reverse": attrs.is_reverse,
             "clip": attrs.clip,
             "lengths": str(lengths[0].ty.dtype) if lengths else None,
+            "batch": int(batch) if isinstance(batch, tirx.IntImm) else None,
         }
 
     def call(
