@@ -17,6 +17,7 @@ from ..expressions import known, uses
 from ..rule import Rule, choices
 from .line_parts import mark_line_parts
 from .short_lines import mark_short_line
+from .unit_lines import without_unit_lines
 
 __all__ = ["PARALLEL_SIZE", "RULE", "Decisions", "schedule_spatial", "sharing"]
 
@@ -60,13 +61,15 @@ def sharing(size: int, target: Target) -> list[bool]:
     return [default, not default] if is_near and processor_of(target).cores > 1 else [default]
 
 
-def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
+def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Schedule:
     """Schedule a kernel."""
+    sch = without_unit_lines(sch)
     for block in kernel_blocks(sch):
         if is_reduction(sch, block):
             _share_outer_loops(sch, block, decisions.parallel_size)
         else:
             schedule_spatial(sch, block, decisions.parallel_size)
+    return sch
 
 
 def schedule_spatial(sch: s_tir.Schedule, block: Block, parallel_size: int = PARALLEL_SIZE) -> None:
