@@ -1,14 +1,14 @@
-"""Code for whole vectors: transposed squares of them, and their sums."""
+"""Code for whole vectors: transposed squares of them, their sums, and elements that are apart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tvm import tirx
 
 from .builder import T, shuffled
 
-__all__ = ["sums_of", "transposed"]
+__all__ = ["spaced", "sums_of", "transposed"]
 
 _BITS = 32  # of the elements that squares of four are made of
 _PART = 4  # elements of a vector that are shuffled among themselves in one step, whatever its width
@@ -50,6 +50,24 @@ def sums_of(vectors: Sequence[tirx.Expr], lanes: int) -> tirx.Expr:
             halved.append(T.Bind(a + b))
         rest, step = halved, step * 2
     return rest[0]
+
+
+def spaced(vector_at: Callable[[int], tirx.Expr], step: int, lanes: int) -> tirx.Expr:
+    """Return the vector of every so manieth element, of as many vectors; the last of them ends with the last element.
+
+    Each shuffle adds the elements of one vector to those found before.
+    """
+    last = (lanes - 1) * step
+    found, places = vector_at(0), [lane * step for lane in range(lanes)]
+    for number in range(1, step):
+        begin = min(number * lanes, last - lanes + 1)
+        new = [lane * step - begin for lane in range(lanes)]
+        order = [
+            place if lane * step < number * lanes else lanes + min(at, lanes - 1)
+            for lane, (place, at) in enumerate(zip(places, new, strict=True))
+        ]
+        found, places = shuffled(found, vector_at(begin), order), list(range(lanes))
+    return found
 
 
 def _exchanged_all(made: list[tirx.Expr], step: int, lanes: int) -> list[tirx.Expr]:

@@ -27,7 +27,7 @@ _BESIDE = ("nn.bias_add", "nn.depth_to_space")
 _WORTH, _CLEARLY = 0.9, 0.75  # of the time with channels last, where turning round is much of that and where it is not
 _WORTH_ALONE = 1.12  # of one over whole lines between tensors of others' order: no time of it is made too short
 _USUAL = 28  # a size that is known at run time only
-_READ = 2  # how far apart windows of a line may begin that are not gathered one by one
+_READ = 4  # how far apart windows of a line may begin that are not gathered one by one
 
 # Cycles.
 _CALL = 2000  # of a kernel, beside what it does
@@ -269,7 +269,7 @@ class ConvSizes:
             is_whole = prod(self.made) // line * ceil(line / width) % _VECTORS == 0
             spaced = _SPACED_NEAR if is_whole and self.steps <= _SMALL else _SPACED
         is_packed = is_gathered or self.outer >= _PACKED
-        copy = {1: _COPIED, 2: spaced}.get(spacing, 0.0)
+        copy = _COPIED if spacing == 1 else spaced * spacing / 2
         if is_gathered:
             copied = _GATHERED * columns * self.steps * self.groups
         else:

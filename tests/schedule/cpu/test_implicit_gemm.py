@@ -51,7 +51,7 @@ def weights(*shape: int) -> np.ndarray:
     return np.random.default_rng(1).normal(size=shape).astype("float32")
 
 
-# Lines that vectors fill, that they do not, that are shorter than one; every second element, and every third.
+# Lines that vectors fill, that they do not, that are shorter than one; every second to every fifth element.
 @pytest.mark.parametrize(
     ("outer", "inner", "kernel", "size", "attributes"),
     [
@@ -64,6 +64,8 @@ def weights(*shape: int) -> np.ndarray:
         (6, 3, (3, 3), (9, 12), {"dilations": [2, 3], "pads": [2, 3, 2, 3]}),
         (24, 2, (7, 7), (16, 16), {"strides": [2, 2], "pads": [3] * 4}),
         (40, 1, (20,), (101,), {"strides": [5]}),
+        (2, 1, (11,), (131,), {"strides": [3], "pads": [4, 6]}),
+        (19, 3, (4, 4), (16, 34), {"strides": [4, 4]}),
         (3, 2, (17,), (60,), {"strides": [2], "pads": [4, 3]}),
         (18, 3, (2, 3, 3), (4, 5, 9), {"pads": [0, 1, 1, 1, 1, 1]}),
         (20, 3, (1, 1, 1), (4, 5, 9), {}),
@@ -128,7 +130,8 @@ def test_panels_are_for_many_channels_and_gathered_for_wide_steps() -> None:
     assert not decided((1, 8, 58, 58), (8, 8, 3, 3), 1, AVX2).packed
     assert decided((1, 8, 58, 58), (64, 8, 3, 3), 1, AVX2).packed
     assert not decided((1, 8, 58, 58), (64, 8, 3, 3), 2, AVX2).gathered
-    assert decided((1, 8, 60, 60), (8, 8, 4, 4), 4, AVX2).gathered
+    assert not decided((1, 8, 60, 60), (8, 8, 4, 4), 4, AVX2).gathered
+    assert decided((1, 8, 60, 60), (8, 8, 5, 5), 5, AVX2).gathered
 
 
 def test_tiles_fit_registers() -> None:

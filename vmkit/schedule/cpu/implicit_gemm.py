@@ -19,8 +19,9 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
-from ...kernels.builder import Size, T, in_parallel, in_register, integer, local, loop, ramp, shuffled
+from ...kernels.builder import Size, T, in_parallel, in_register, integer, local, loop, ramp
 from ...kernels.builder import kernel as written
+from ...kernels.lanes import spaced
 from ...kernels.product import Product, Tile, emit_product, place_of
 from ...target.processor import processor_of
 from ...target.vectors import VectorUnit
@@ -34,7 +35,7 @@ from .stages import block_of, is_chain, is_in, nests_of, value_of, with_nests
 __all__ = ["RULE", "Decisions"]
 
 _REUSED = 3  # tiles of rows that repay the copy of a panel
-_SPACED = 2  # how far apart columns may be that are read in vectors
+_SPACED = 4  # how far apart columns may be that are read in vectors
 _LEAST = 4  # columns that are worth vectors
 _USUAL = 64  # a size that is known at run time only
 
@@ -249,9 +250,7 @@ class _Loops:
         *indices, last = first.indices
         if kernel.spacing == 1 or lanes == 1:
             return first.source[tuple([*indices, ramp(last, lanes)])]
-        # Every second element: of two vectors, the second of which ends with the last one.
-        even, odd = (first.source[tuple([*indices, ramp(last + shift, lanes)])] for shift in (0, lanes - 1))
-        return shuffled(even, odd, [*range(0, lanes, 2), *range(lanes + 1, 2 * lanes, 2)])
+        return spaced(lambda shift: first.source[tuple([*indices, ramp(last + shift, lanes)])], kernel.spacing, lanes)
 
     def seen(self, values: Sequence[Size]) -> TensorLoad:
         """Return the element of the data for values of all axes."""
