@@ -128,8 +128,8 @@ def test_old_pass_names_are_translated() -> None:
 
 
 def test_passes_of_vmkit_are_known_by_their_old_names() -> None:
-    context = PassContext(disabled_pass=["UsePanels", "UsePatches", "UsePhases", "PackTiles"])
-    expected = ["UsePackedGemm", "UseIm2col", "UseSubpixel", "PackAMXTiles"]
+    context = PassContext(disabled_pass=["UsePanels", "UsePhases", "PackTiles"])
+    expected = ["UsePackedGemm", "UseSubpixel", "PackAMXTiles"]
     assert [str(name) for name in context.disabled_pass] == expected
     assert set(RENAMED.values()) <= known_passes() and not set(RENAMED) & known_passes()
 

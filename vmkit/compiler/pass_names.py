@@ -73,7 +73,6 @@ RELAY_ONLY = frozenset(
 # Passes of vmkit's that had other names.
 RENAMED = {
     "UsePanels": "UsePackedGemm",
-    "UsePatches": "UseIm2col",
     "UsePhases": "UseSubpixel",
     "PackTiles": "PackAMXTiles",
 }
@@ -89,8 +88,8 @@ def todays_name(name: str) -> str:
 
     ``tir.X`` became ``tirx.X`` or ``s_tir.X``, and some of vmkit's own are in :data:`RENAMED`; others keep their name.
 
-    >>> todays_name("UsePatches")
-    'UseIm2col'
+    >>> todays_name("UsePanels")
+    'UsePackedGemm'
     >>> todays_name("tir.VectorizeLoop"), todays_name("tir.LoopPartition"), todays_name("FuseOps")
     ('tirx.VectorizeLoop', 's_tir.LoopPartition', 'FuseOps')
     """
