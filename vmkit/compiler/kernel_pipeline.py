@@ -23,6 +23,7 @@ from ..schedule.float_algebra import with_float_algebra
 from ..schedule.rule import BY_RULE
 from .bfloat16 import legalize_bfloat16, with_wide_values
 from .large_sizes import large_tensors
+from .loop_places import compute_places_once
 from .nonnegative_division import divide_nonnegative
 from .opaque_names import with_opaque_names
 
@@ -82,6 +83,7 @@ def _of_blocks(asked: set[str]) -> tvm.transform.Pass:
         s_tir.transform.LowerOpaqueBlock(),
         *_to_vectors(asked, s_tir.transform.LoopPartition()),
         tirx.transform.RemoveNoOp(),  # parts of cut loops that LLVM does not see to be empty
+        compute_places_once,
         divide_nonnegative,  # what is written out says itself how it divides
     ]
     return tvm.transform.Sequential([*passes, *_to_calls(asked)])

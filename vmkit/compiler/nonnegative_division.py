@@ -12,7 +12,7 @@ import tvm
 import tvm_ffi
 from tvm import tirx
 
-__all__ = ["divide_nonnegative"]
+__all__ = ["Signs", "divide_nonnegative"]
 
 
 @tirx.transform.prim_func_pass(opt_level=0, name="vmkit.DivideNonnegative")
@@ -20,7 +20,7 @@ def divide_nonnegative(
     function: tirx.PrimFunc, _mod: tvm.IRModule, _context: tvm.transform.PassContext
 ) -> tirx.PrimFunc:
     """Have the machine divide, without a test of signs, where it is a size that divides what is not negative."""
-    signs = _Signs(function)
+    signs = Signs(function)
 
     def divided(quotient: tirx.FloorDiv | tirx.FloorMod) -> tirx.Expr:
         a, b = quotient.a, quotient.b
@@ -32,7 +32,7 @@ def divide_nonnegative(
     return function.with_body(tvm_ffi.structural_map(function.body, ((tirx.FloorDiv, tirx.FloorMod), divided)))
 
 
-class _Signs:
+class Signs:
     """Which integers of a function are not negative, whatever the sizes are."""
 
     def __init__(self, function: tirx.PrimFunc) -> None:
@@ -46,6 +46,10 @@ class _Signs:
         while count != len(self._vars):  # the start of a loop may be the variable of one that comes later
             count = len(self._vars)
             self._vars.update(loop.loop_var for loop in loops if self.is_nonnegative(loop.min))
+
+    def add(self, var: tirx.Var) -> None:
+        """Note that a variable is never negative."""
+        self._vars.add(var)
 
     def is_nonnegative(self, value: tirx.Expr) -> bool:
         """Say whether an integer is seen to be 0 or more."""
