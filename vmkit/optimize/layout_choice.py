@@ -27,7 +27,7 @@ _BESIDE = ("nn.bias_add", "nn.depth_to_space")
 _WORTH, _CLEARLY = 0.9, 0.75  # of the time with channels last, where turning round is much of that and where it is not
 _WORTH_ALONE = 1.12  # of one over whole lines between tensors of others' order: no time of it is made too short
 _USUAL = 28  # a size that is known at run time only
-_READ = 4  # how far apart windows of a line may begin that are not gathered one by one
+_READ, _READ_IF_UNKNOWN = 4, 6  # how far apart windows of a line may begin that are not gathered one by one
 
 # Cycles.
 _CALL = 2000  # of a kernel, beside what it does
@@ -170,6 +170,8 @@ class ConvSizes:
         The sizes of the padded image, and of the result's.
     is_padded : bool
         Whether there is padding.
+    is_known : bool
+        Whether the sizes of the result's image are.
     """
 
     batch: int
@@ -182,6 +184,7 @@ class ConvSizes:
     data: list[int]
     made: list[int]
     is_padded: bool
+    is_known: bool = True
 
     @classmethod
     def of(cls, call: Call) -> ConvSizes | None:
@@ -197,7 +200,8 @@ class ConvSizes:
         groups, rank = int(attrs.groups), len(window)
         if channels != inner * groups or made != outer or 0 in (batch, channels, outer, *results):
             return None
-        if int(attrs.strides[-1]) > _READ and not all(isinstance(d, int) for d in type_of(call).shape[2:]):
+        is_known = all(isinstance(d, int) for d in type_of(call).shape[2:])
+        if int(attrs.strides[-1]) > _READ_IF_UNKNOWN and not is_known:
             return None
         pads = [int(p) for p in attrs.padding]
         pads = pads * 2 if len(pads) == rank else pads * (2 * rank) if len(pads) == 1 else pads
@@ -212,6 +216,7 @@ class ConvSizes:
             [size + before + after for size, before, after in zip(sizes, pads, pads[rank:], strict=False)],
             results,
             any(pads),
+            is_known,
         )
 
     @property
@@ -255,7 +260,7 @@ class ConvSizes:
         line = prod(self.made) if self.is_pointwise else self.made[-1]
         width = min(lanes, 1 << (line.bit_length() - 1))
         spacing = 1 if self.is_pointwise else self.strides[-1]
-        is_gathered = spacing > _READ or line < 4
+        is_gathered = spacing > (_READ if self.is_known else _READ_IF_UNKNOWN) or line < 4
         columns = self.batch * (
             prod(self.made) if is_gathered else prod(self.made) // line * ceil(line / width) * width
         )

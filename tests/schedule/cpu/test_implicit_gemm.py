@@ -91,7 +91,14 @@ def test_groups_see_their_own_channels(groups: int, inner: int, outer: int, stri
 
 @pytest.mark.parametrize(
     ("free", "kernel", "stride", "groups"),
-    [((0, 2, 3), 1, 1, 1), ((0, 2), 3, 2, 1), ((3,), 3, 2, 10), ((2, 3), 3, 3, 1), ((0, 2, 3), 3, 1, 10)],
+    [
+        ((0, 2, 3), 1, 1, 1),
+        ((0, 2), 3, 2, 1),
+        ((3,), 3, 2, 10),
+        ((2, 3), 3, 3, 1),
+        ((0, 2, 3), 3, 5, 1),
+        ((0, 2, 3), 3, 1, 10),
+    ],
 )
 def test_sizes_may_be_known_at_run_time_only(free: tuple[int, ...], kernel: int, stride: int, groups: int) -> None:
     attributes = {"strides": [stride, stride], "pads": [kernel // 2] * 4, "group": groups}

@@ -36,6 +36,7 @@ __all__ = ["RULE", "Decisions"]
 
 _REUSED = 3  # tiles of rows that repay the copy of a panel
 _SPACED = 4  # how far apart columns may be that are read in vectors
+_SPACED_IF_UNKNOWN = 6  # the same of sizes that only the run knows, which leave no other way
 _LEAST = 4  # columns that are worth vectors
 _USUAL = 64  # a size that is known at run time only
 
@@ -72,8 +73,10 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
         return None
     processor = processor_of(target)
     line, channels = kernel.line, known(kernel.rows)
-    gathered = kernel.spacing > _SPACED or (line is not None and line < _LEAST)
-    if gathered and any(known(size) is None for size in kernel.positions):
+    is_known = all(known(size) is not None for size in kernel.positions)
+    spaced = _SPACED if is_known else _SPACED_IF_UNKNOWN
+    gathered = kernel.spacing > spaced or (line is not None and line < _LEAST)
+    if gathered and not is_known:
         return None  # where a column is would take divisions by sizes that are not known
     columns = _columns(kernel, gathered, processor.vectors)
     rows, vectors = tile_size(channels, known(columns), _lanes(kernel, gathered, processor.vectors), processor)
