@@ -28,7 +28,9 @@ from ..rewrite import (
 )
 from ..shape_checks import is_check
 
-__all__ = ["flags_in_kernels"]
+__all__ = ["flags_in_kernels", "looks_at_flag"]
+
+_NAME = "require_"
 
 _Found = dict[ir.Var, tuple[relax.Expr, int] | None]
 
@@ -36,6 +38,11 @@ _Found = dict[ir.Var, tuple[relax.Expr, int] | None]
 def flags_in_kernels() -> tvm.transform.Pass:
     """Return the pass, to be run before kernels are grouped, that lets kernels look at flags of checks."""
     return tvm.transform.module_pass(lambda mod, _: _Flags(mod).module(), opt_level=0, name="FlagsInKernels")
+
+
+def looks_at_flag(kernel: ir.GlobalVar) -> bool:
+    """Say whether a kernel is one that looks at a flag."""
+    return kernel.name_hint.startswith(_NAME)
 
 
 class _Flags:
@@ -73,7 +80,7 @@ class _Flags:
     def call(self, flag: relax.Expr, number: int) -> relax.Binding:
         """Return the call of the kernel that looks at a flag."""
         if number not in self.kernels:
-            name = f"require_{number}"
+            name = f"{_NAME}{number}"
             while name in self.names:
                 name += "_"
             self.kernels[number] = retyped(ir.GlobalVar(name), relax.FuncType.opaque_func(ret=relax.TupleType([])))

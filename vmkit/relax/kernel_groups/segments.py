@@ -13,6 +13,7 @@ from tvm import ir, relax, tirx
 
 from ..aliases import STORAGE, TENSOR, home_of, is_call, is_silent
 from ..shape_checks import is_check
+from .flags import looks_at_flag
 from .functions import KernelCall
 from .looks import bytes_of
 from .repeats import Repeat, repeats
@@ -60,7 +61,9 @@ def segments(
             yield position, position + 1
             start, own, given, left, kernels, moved = position + 1, set(), set(), set(), set(), 0
             continue
-        if position in starts and kernels:
+        # What a kernel finds wrong is said before what sizes that are compared after it would be.
+        is_after_flag = is_check(binding) and any(map(looks_at_flag, kernels))
+        if is_after_flag or (position in starts and kernels):
             yield start, position
             start, own, given, left, kernels, moved = position, set(), set(), set(), set(), 0
         if call is not None:
