@@ -81,6 +81,24 @@ for _out, _kernel, _stride in ((1, 256, 2), (258, 256, 64), (512, 10, 5)):
     _weight = {1: floats(_out, 1, _kernel)}
     _label = f"{_kernel} by {_stride}, 1 to {_out} of 16000"
     case("Conv", floats(1, 1, 16000), label=_label, constants=_weight, strides=[_stride])
+for _out, _kernel, _stride in ((1, 37, 3), (2, 23, 3), (1, 32, 4), (80, 475, 441), (512, 10, 5)):
+    _weight, _ends = {1: floats(_out, 1, _kernel)}, [_kernel // 2, _kernel // 2]
+    _label = f"{_kernel} by {_stride}, 1 to {_out} of any length, of 32000"
+    case("Conv", floats(1, 1, 32000), label=_label, constants=_weight, strides=[_stride], pads=_ends, free=(0, 2))
+for _in, _out, _kernel, _stride, _size in ((3, 32, 7, 4, 224), (3, 64, 11, 4, 224), (64, 64, 3, 1, 56)):
+    case(
+        "Conv",
+        floats(1, _in, _size, _size),
+        label=f"{_kernel}x{_kernel} by {_stride}, {_in} to {_out} of any size, of {_size}x{_size}",
+        constants={1: floats(_out, _in, _kernel, _kernel)},
+        pads=[_kernel // 2] * 4,
+        strides=[_stride, _stride],
+        free=(0, 2, 3),
+    )
+for _in, _out, _kernel, _size in ((3, 96, 4, 224), (3, 192, 16, 224), (16, 16, 3, 96), (24, 48, 2, 64)):
+    _label = f"{_kernel}x{_kernel} patches, {_in} to {_out} of {_size}x{_size}"
+    _weight = {1: floats(_out, _in, _kernel, _kernel)}
+    case("Conv", floats(1, _in, _size, _size), label=_label, constants=_weight, strides=[_kernel, _kernel])
 case("Conv", floats(1, 16, 32, 32, 32), label="1x1x1, 16 to 1", constants={1: floats(1, 16, 1, 1, 1)})
 case("Conv", floats(1, 16, 8, 28, 28), label="3x3x3, 16 to 16", constants={1: floats(16, 16, 3, 3, 3)}, pads=[1] * 6)
 case("Conv", floats(1, 64, 8, 28, 28), label="1x1x1, 64 to 64", constants={1: floats(64, 64, 1, 1, 1)})
@@ -117,7 +135,7 @@ for _name in ("MaxPool", "AveragePool"):
     case(_name, floats(1, 32, 8, 28, 28), label="3x3x3 by 2", kernel_shape=[3] * 3, strides=[2] * 3, pads=[1] * 6)
 
 for _name, _gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
-    for _steps, _batch, _size in ((16, 1, 64), (64, 8, 256)):
+    for _steps, _batch, _size in ((16, 1, 64), (64, 8, 256), (20, 3, 400), (20, 6, 512)):
         _weight = floats(1, _gates * _size, _size, low=-0.1, high=0.1)
         case(
             _name,
