@@ -10,6 +10,7 @@ from tvm.script import tirx as T
 
 from vmkit.compiler.kernel_pipeline import PIPELINE
 from vmkit.compiler.loop_places import compute_places_once
+from vmkit.compiler.nonnegative_division import divide_nonnegative
 
 
 def padded_lines() -> tvm.IRModule:
@@ -78,3 +79,21 @@ def test_a_size_of_0_is_not_divided_by() -> None:
         kernel(tvm.runtime.tensor(np.arange(n, dtype="float32")), made)
         expected = np.arange(4) % n if n else np.full(4, 7)
         np.testing.assert_array_equal(made.numpy(), np.repeat(expected[:, None], 2, 1))
+
+
+def test_what_is_divided_on_is_known_to_be_no_less_than_0() -> None:
+    """A place of a place, and one that is counted on from it, need no test of signs."""
+
+    @T.prim_func(s_tir=True)
+    def main(data: T.handle, made: T.handle) -> None:
+        b, h, w, n = T.int64(), T.int64(), T.int64(), T.int64()
+        x = T.match_buffer(data, (b, h, w), "float32")
+        y = T.match_buffer(made, (b * h * w, n), "float32")
+        for i in T.serial(b * h * w):
+            for j in range(n):
+                y[i, j] = x[i // w // h, i // w % h, (i % w * n + j) // n]
+
+    module = divide_nonnegative(compute_places_once(tvm.IRModule({"main": main})))
+    rounded: list[tirx.Expr] = []
+    tvm_ffi.structural_walk(module["main"].body, [(kind, rounded.append) for kind in (tirx.FloorDiv, tirx.FloorMod)])
+    assert not rounded

@@ -40,12 +40,13 @@ class Signs:
         for param in function.params:
             if isinstance(param.ty, tirx.BufferType):
                 self._vars.update(size for size in param.ty.shape if isinstance(size, tirx.Var))
-        loops: list[tirx.For] = []
-        tvm_ffi.structural_walk(function.body, (tirx.For, loops.append))
+        starts: list[tuple[tirx.Var, tirx.Expr]] = []
+        tvm_ffi.structural_walk(function.body, (tirx.For, lambda loop: starts.append((loop.loop_var, loop.min))))
+        tvm_ffi.structural_walk(function.body, (tirx.Bind, lambda bind: starts.append((bind.var, bind.value))))
         count = -1
         while count != len(self._vars):  # the start of a loop may be the variable of one that comes later
             count = len(self._vars)
-            self._vars.update(loop.loop_var for loop in loops if self.is_nonnegative(loop.min))
+            self._vars.update(var for var, start in starts if self.is_nonnegative(start))
 
     def add(self, var: tirx.Var) -> None:
         """Note that a variable is never negative."""
