@@ -15,6 +15,7 @@ import vmkit
 from vmkit import relay
 from vmkit.errors import CompileError, VMError
 from vmkit.relax.rewrite import bindings_of
+from vmkit.relax.shape_checks import Checks
 from vmkit.relax.shape_heap import lower_shapes
 from vmkit.relay.op.registry import entry
 
@@ -158,3 +159,18 @@ def test_checks_in_a_row_are_one_comparison_and_equal_ones_one_check() -> None:
         with pytest.raises(VMError, match=f"failed: {text}"):
             machine.run(np.zeros(shape, "float32"), np.zeros((1, 1), "float32"))
     np.testing.assert_array_equal(machine.run(np.zeros((3, 3), "float32"), np.zeros((1, 1), "float32"))[0].numpy(), 1)
+
+
+def test_casts_of_a_program_are_not_compared_with_checks() -> None:
+    """What fails of several checks is told by its place, as each is a size and a number."""
+    n, m, number = tvm.tirx.Var("n", "int64"), tvm.tirx.Var("m", "int64"), 7_000_000_000_001
+    x = relax.Var("x", relax.TensorType([n, m], "float32"))
+    builder, casts = relax.BlockBuilder(), []
+    with builder.function("main", [x]):
+        for given, asked in (([n, m], [2, 3]), ([n, m, n], [2, 3, 2]), ([n - 1, number], [1, number])):
+            ty = relax.ShapeType(asked)
+            casts.append(relax.Var("checked", ty))
+            builder.emit_normalized(relax.MatchCast(casts[-1], builder.emit(relax.ShapeExpr(given)), ty))
+        builder.emit_func_output(x)
+    checks = Checks(builder.get()["main"].body)
+    assert [cast in checks for cast in casts] == [False, False, True]

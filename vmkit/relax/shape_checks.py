@@ -14,6 +14,7 @@ from tvm import ir, relax
 
 from .._tvm.running import array_items
 from ..relay.ir.dims import structural_key
+from ..relay.lower.checks import is_numbered
 from .rewrite import nested_bindings, variables_in
 
 __all__ = ["Check", "Checks", "is_check"]
@@ -58,7 +59,8 @@ class Checks:
             if not is_check(binding) or self.is_read(binding.var) or self._counts[value] != 2 or value not in shapes:
                 continue
             given, asked = (tuple(array_items(each.values)) for each in (shapes[value], binding.ty))
-            if len(given) == len(asked):
+            # Of what is compared at once, a failure is told by its place: each check is two sizes.
+            if len(given) == len(asked) and is_numbered(asked):
                 self._found[value] = None
                 self._found[binding.var] = Check(structural_key(relax.ShapeExpr([*given, *asked])), given, asked)
 

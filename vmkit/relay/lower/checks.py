@@ -7,16 +7,23 @@ Relax has one check that needs no Python at run time and that may stand between 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tvm
 from tvm import relax, tirx
 
 from ..ir import dims
 from ..ir.types import Dim
 
-__all__ = ["RuntimeChecks", "says_values"]
+__all__ = ["RuntimeChecks", "is_numbered", "says_values"]
 
 _MESSAGES = "vmkit.messages"  # of a module whose importer has emitted checks: their texts by number
 _FIRST = 7_000_000_000_000  # checks are numbered from here: no dimension of a tensor comes near it
+
+
+def is_numbered(asked: Sequence[tvm.ir.Expr]) -> bool:
+    """Say whether what sizes are compared with is that of a check: a size, and the number of its message."""
+    return len(asked) == 2 and isinstance(asked[1], tirx.IntImm) and asked[1].value >= _FIRST
 
 
 def says_values(number: int) -> bool:
