@@ -28,7 +28,7 @@ def picked(step: int, lanes: int) -> tuple[list[int], list[int]]:
 
 @pytest.mark.parametrize("lanes", [2, 4, 8, 16])
 @pytest.mark.parametrize("step", [1, 2, 3, 4, 5, 7])
-def test_every_so_manieth_element_is_picked_and_nothing_is_read_behind_the_last(step: int, lanes: int) -> None:
+def test_elements_that_are_apart_are_picked_and_nothing_is_read_behind_the_last(step: int, lanes: int) -> None:
     places, begins = picked(step, lanes)
     assert places == list(range(0, step * lanes, step))
     assert len(begins) == step

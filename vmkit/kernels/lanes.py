@@ -53,7 +53,7 @@ def sums_of(vectors: Sequence[tirx.Expr], lanes: int) -> tirx.Expr:
 
 
 def spaced(vector_at: Callable[[int], tirx.Expr], step: int, lanes: int) -> tirx.Expr:
-    """Return the vector of every so manieth element, of as many vectors; the last of them ends with the last element.
+    """Return the vector of elements `step` apart, of as many vectors; the last of these ends with the last element.
 
     Each shuffle adds the elements of one vector to those found before.
     """

@@ -52,11 +52,6 @@ class LayerShape:
         """How many vectors hold the hidden units."""
         return -(-self.hidden // self.lanes)
 
-    @property
-    def rows(self) -> tirx.Expr:
-        """The number of rows in a kernel, a new variable where it is not known."""
-        return tirx.Var("batch", "int64") if self.batch is None else integer(self.batch)
-
 
 @dataclass(frozen=True)
 class Tile:
@@ -100,7 +95,8 @@ def layer(
     hidden, lanes = shape.hidden, shape.lanes
     tiles = RecurrentTiles.of(lanes, shape.blocks, gates, shape.batch, may_end=shape.lengths is not None)
     with kernel() as builder:
-        steps, batch = tirx.Var("steps", "int64"), shape.rows
+        steps = tirx.Var("steps", "int64")
+        batch = tirx.Var("batch", "int64") if shape.batch is None else integer(shape.batch)
         shapes: dict[str, list[Size]] = {
             "data": [steps, batch, gates * hidden],
             "weight": [shape.blocks, hidden, gates, lanes],
