@@ -6,13 +6,18 @@ of the candidate's time divided by the peer's in the same round.
 Threads of a pool go on asking for work for a while after a call, and take the cores from the threads of the next one:
 onnxruntime's for 26 ms and TVM's for 49 ms on the machine of the README's figures. So with more than one thread there
 is a pause before each batch, and a call that is not timed.
+
+One thread stays on one core while it is timed. What it runs was compiled for all cores before, as it is for users: a
+process that is held on one core from its start (``taskset``) would compile kernels that are never shared.
 """
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +73,11 @@ def compare(benchmark: Any, candidate: Run, peers: Mapping[str, Run], threads: i
     if benchmark.disabled:
         benchmark.pedantic(candidate)
         return None
+    with _cores_for(threads):
+        return _compare(benchmark, candidate, peers, threads)
+
+
+def _compare(benchmark: Any, candidate: Run, peers: Mapping[str, Run], threads: int) -> Comparison:
     pause = _PAUSE_SECONDS if threads > 1 else 0.0
     calls = {name: _calls_per_batch(_alone(run, pause)) for name, run in {"": candidate, **peers}.items()}
     samples: dict[str, list[float]] = {name: [] for name in peers}
@@ -110,6 +120,11 @@ def ratio_of(
     clock : callable
         What tells the time. ``time.thread_time`` leaves out what else a busy machine does; it is for one thread.
     """
+    with _cores_for(threads):
+        return _ratio_of(candidate, peer, threads, seconds, clock)
+
+
+def _ratio_of(candidate: Run, peer: Run, threads: int, seconds: float, clock: Clock) -> tuple[float, float]:
     pause = _PAUSE_SECONDS if threads > 1 else 0.0
     batches = [_calls_per_batch(_alone(run, pause), clock) for run in (candidate, peer)]
     one_round = sum(batch.seconds + pause for batch in batches)
@@ -122,6 +137,20 @@ def ratio_of(
         own.append(times[0])
         ratios.append(times[0] / times[1])
     return statistics.median(own), statistics.median(ratios)
+
+
+@contextmanager
+def _cores_for(threads: int) -> Iterator[None]:
+    """Hold the calling thread, where one is timed, on the last of its cores: the first has what else goes on."""
+    if threads > 1 or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def _alone(run: Run, pause: float) -> Run:
