@@ -58,6 +58,8 @@ class Rule(Generic[D]):
         Takes the same; for a kernel that is scheduled several times, because a size that is known at run time only
         chooses among decisions, returns the :data:`Versions`, of which the first has the decisions given. None for
         other kernels.
+    spare_versions : callable, optional
+        The same for kernels that one version would do for, more slowly at some sizes; made where code may be long.
     largest : callable, optional
         Takes a kernel that has versions, and the target; returns the least size for which it is better written in
         another way than the rule's, and the kernel written so. None for other kernels.
@@ -69,6 +71,7 @@ class Rule(Generic[D]):
     candidates: Callable[[s_tir.Schedule, Target], Iterable[D]]
     apply: Callable[[s_tir.Schedule, Target, D], s_tir.Schedule | None]
     versions: Callable[[s_tir.Schedule, Target, D], Versions[D] | None] | None = None
+    spare_versions: Callable[[s_tir.Schedule, Target, D], Versions[D] | None] | None = None
     largest: Callable[[s_tir.Schedule, Target], tuple[int, tirx.PrimFunc] | None] | None = None
 
     def to_json(self, decisions: D) -> dict[str, Any]:

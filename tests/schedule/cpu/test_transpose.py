@@ -113,8 +113,8 @@ def test_sizes_of_a_call_say_whether_lines_lie_pages_apart(target: Target) -> No
     assert schedule is not None
     decisions = transpose.RULE.decide(schedule, target)
     assert decisions is not None
-    assert transpose.RULE.versions is not None
-    versions = transpose.RULE.versions(schedule, target, decisions)
+    assert transpose.RULE.spare_versions is not None
+    versions = transpose.RULE.spare_versions(schedule, target, decisions)
     assert versions is not None
     size, of_sizes = versions
 
@@ -129,3 +129,14 @@ def test_sizes_of_a_call_say_whether_lines_lie_pages_apart(target: Target) -> No
     for shape in ((1024, 9), (1000, 9), (3, 5)):
         values = np.arange(np.prod(shape), dtype="float32").reshape(shape)
         np.testing.assert_array_equal(called(made, [values], values.T.shape), values.T)
+
+
+def test_where_code_is_to_be_short_one_version_transposes_any_sizes() -> None:
+    n, m = (tvm.tirx.Var(name, "int64") for name in "nm")
+    x = te.placeholder((n, m), name="x")
+    mod = tvm.IRModule({"main": te.create_prim_func([x, topi.transpose(x)])})
+    made, short = (rules.schedule_kernels(mod, TWO, is_short=is_short)["main"] for is_short in (False, True))
+    assert len(short.script()) * 2 < len(made.script())
+    for shape in ((1024, 9), (3, 5)):
+        values = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+        np.testing.assert_array_equal(called(short, [values], values.T.shape), values.T)

@@ -124,14 +124,16 @@ def scheduled(
 ) -> tirx.PrimFunc:
     """Return a prepared kernel as a rule schedules it with some decisions.
 
-    If `is_for_all_sizes`, one whose sizes are known at run time only shares its work among cores where it is large.
+    If `is_for_all_sizes`, one whose sizes are known at run time only has versions that make it faster at some of them:
+    it shares its work among cores where it is large.
 
     Raises
     ------
     ScheduleError
         If a primitive refuses the kernel's shape.
     """
-    versions = rule.versions(plain, target, decisions) if rule.versions is not None else None
+    of_rule = rule.versions or (rule.spare_versions if is_for_all_sizes else None)
+    versions = of_rule(plain, target, decisions) if of_rule is not None else None
     if versions is None:
         function = _applied(plain, rule, target, decisions)
         twice = shared_by_size(plain, target, decisions) if is_for_all_sizes else None

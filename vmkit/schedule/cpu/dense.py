@@ -310,4 +310,4 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     sch.decompose_reduction(block, steps)
 
 
-RULE = Rule("dense", Decisions, decide, candidates, apply, versions, largest)
+RULE = Rule("dense", Decisions, decide, candidates, apply, versions, largest=largest)

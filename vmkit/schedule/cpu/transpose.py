@@ -161,7 +161,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     return sch
 
 
-def versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versions[Decisions] | None:
+def spare_versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versions[Decisions] | None:
     """Return a version that writes few lines at a time where they lie pages apart; None where that is decided already.
 
     How far apart lines are that are written only the sizes of a call say: a row of 8192 bytes is two pages.
@@ -301,4 +301,4 @@ def _wider(size: int | None, line: int, side: int, tile: int) -> int:
     return line if -size % line - -size % side <= side else tile
 
 
-RULE = Rule("transpose", Decisions, decide, candidates, apply, versions)
+RULE = Rule("transpose", Decisions, decide, candidates, apply, spare_versions=spare_versions)
