@@ -215,6 +215,7 @@ PASSES: Sequence[PassRow] = (
     PassRow(1, "UseDepthToSpace", _cpu),
     PassRow(1, "PadChannels", _cpu, _processor_of_tiles, shares_kernels=True),
     PassRow(1, "ConvertLayout", _cpu_or_gpu, _layouts),
+    PassRow(1, "JoinMoves", _cpu_or_gpu),
     PassRow(1, "FoldConstant", _cpu_or_gpu, _unpacked),
     PassRow(1, "UseSubpixel", _cpu, _lanes),
     PassRow(1, "IntegerProducts", _cpu_with_integer_unit, _integers),

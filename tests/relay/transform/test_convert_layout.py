@@ -254,3 +254,21 @@ def test_the_gradient_by_the_weight_takes_both_tensors_in_a_layout() -> None:
     )
     wanted = {"nn.conv2d_backward_weight": ["NHWC", "default"]}
     assert_becomes(ConvertLayout(wanted), before, lt(made, "HWIO", "OIHW"), grad, data)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (1, 1, 1, 6), (6,)])
+@pytest.mark.parametrize("is_first", [False, True])
+def test_an_operand_that_is_broadcast_follows_the_other_one(shape: tuple[int, ...], is_first: bool) -> None:
+    b = v("b", *shape)
+    y = nhwc(X, W)
+    before = relay.nn.relu(relay.multiply(*((b, y) if is_first else (y, b))))
+    y = nchw(lt(X), kernel(W))
+    moved = lt(b if len(shape) == 4 else relay.expand_dims(b, 0, 3))
+    assert_becomes(
+        ConvertLayout(TO_NCHW),
+        before,
+        back(relay.nn.relu(relay.multiply(*((moved, y) if is_first else (y, moved))))),
+        X,
+        W,
+        b,
+    )

@@ -14,7 +14,8 @@ __all__ = ["infer_broadcast"]
 def infer_broadcast(question: LayoutQuestion, count: int = 2) -> InferCorrectLayoutOutput | None:
     """Return the layouts of an operator whose first two arguments are broadcast.
 
-    The operand of fewer axes follows the other one: its axes are the last ones of that, and are moved as those are.
+    The operand of fewer axes follows the other one, of as many that with more of size 1: its axes are the last ones of
+    that, and are moved as those are.
 
     Parameters
     ----------
@@ -32,14 +33,21 @@ def infer_broadcast(question: LayoutQuestion, count: int = 2) -> InferCorrectLay
     if question.new is None:
         return InferCorrectLayoutOutput([*old, *question.others(count)], [old[larger]], question.attrs)
     new = list(question.new[:2])
-    by = 0 if len(new[0].letters) >= len(new[1].letters) else 1
+    by = max((0, 1), key=lambda i: (len(new[i].letters), _broadcast_from(question.shape(i))))
     follows = 1 - by
     wanted = _moved_likewise(old[follows], old[by], new[by])
     if wanted is None:
         return None
+    if len(question.shape(0)) == len(question.shape(1)):
+        larger = by
     result = question.new[larger]
     new[follows] = _with_blocks_of_one(wanted, old[follows], question.shape(follows))
     return InferCorrectLayoutOutput([*new, *question.others(count)], [result], question.attrs)
+
+
+def _broadcast_from(shape: Sequence[object]) -> int:
+    """Return along how many axes an operand has elements of its own: what has few is moved at less cost."""
+    return sum(not (isinstance(size, int) and size == 1) for size in shape)
 
 
 def _as_the_program_has_them(question: LayoutQuestion) -> list[Layout] | None:

@@ -9,7 +9,7 @@ from ...op.registry import build
 from ..known_type import type_of
 from .matching import rule, same_type, static_shape
 
-__all__ = ["permutation"]
+__all__ = ["consecutive_transposes", "identity_reshape", "identity_transpose", "permutation"]
 
 _RESHAPES = ("reshape", "contrib_reverse_reshape")
 _TRANSPOSES = ("transpose", "layout_transform")

@@ -9,6 +9,7 @@ import numpy as np
 import tvm_ffi
 
 from ...ir import Call, Constant, RelayExpr, TensorType, Type, is_call
+from ...ir.dims import is_any
 from ..known_type import type_of
 
 __all__ = [
@@ -71,7 +72,11 @@ def full_value(expr: RelayExpr) -> float | int | None:
 def same_type(a: RelayExpr, b: RelayExpr) -> bool:
     """Say whether two expressions have one type, all of whose dimensions are known or named."""
     first, second = type_of(a), type_of(b)
-    return tvm_ffi.structural_equal(first, second) and (static_shape(a) is not None or a.same_as(b))
+    if a.same_as(b):
+        return True
+    return (
+        tvm_ffi.structural_equal(first, second) and isinstance(first, TensorType) and not any(map(is_any, first.shape))
+    )
 
 
 def static_shape(expr: RelayExpr) -> list[int] | None:
