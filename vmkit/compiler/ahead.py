@@ -1,8 +1,9 @@
-"""Kernels that are built while the rest of their program is still lowered.
+"""Kernels that are built while the rest of their program is still lowered and scheduled.
 
 Lowering and scheduling are Python, which runs on one core; LLVM runs without Python's lock. A kernel that is written
-out is final when lowering makes it, so the other cores build it meanwhile, together with some others, as a part with a
-symbol of its own. Should a pass change it after all, or the program call it otherwise, it is built again as it is.
+out is final when lowering makes it, and any other when it has its schedule, so the other cores build it meanwhile,
+together with some others, as a part with a symbol of its own. Should a pass change it after all, or the program call it
+otherwise, it is built again as it is.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import partial
 import tvm
 from tvm import tirx
 from tvm.target import Target
+from tvm.tirx.buffer import is_buffer_var
 
 from ..executable.linker import linker_for
 from ..executable.objects import has_room
@@ -33,7 +35,7 @@ from .units import Unit, built
 
 __all__ = ["KernelsAhead", "final", "why_not_in_objects"]
 
-_TOGETHER = 3  # kernels of a module: LLVM has 2 MB for each in memory, and setting it up takes less than 10 ms
+_TOGETHER = 5  # kernels of a module: LLVM has 2 MB for each in memory, and setting it up takes less than 10 ms
 _FIRST = 24  # kernels before the first module is begun: a program of few is not built on several cores at all
 
 
@@ -60,6 +62,12 @@ def final(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 Kernels = dict[str, tirx.PrimFunc]
+
+
+def _is_to_be_named(kernel: tirx.PrimFunc) -> bool:
+    """Say whether a kernel has sizes that are expressions, for which :func:`.size_names.name_sizes` will put names."""
+    sizes = [size for param in kernel.params if is_buffer_var(param) for size in param.ty.shape]
+    return not all(isinstance(size, tirx.IntImm | tvm.ir.Var) for size in sizes)
 
 
 class _Module:
@@ -97,6 +105,7 @@ class KernelsAhead:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._surroundings = Surroundings.capture()
+        self._offered: set[str] = set()
         self._waiting: Kernels = {}
         self._modules: list[_Module] = []
         self._started: list[Future[bytes]] = []
@@ -109,7 +118,10 @@ class KernelsAhead:
         return KernelsAhead(target) if is_done else None
 
     def offer(self, name: str, kernel: tirx.PrimFunc) -> None:
-        """Take a kernel that is written out, of that name in the program."""
+        """Take a kernel that has its schedule, of that name in the program; once, and not before it is as it stays."""
+        if name in self._offered or _is_to_be_named(kernel):
+            return
+        self._offered.add(name)
         self._waiting[name] = kernel
         if len(self._waiting) == _TOGETHER:
             self._modules.append(_Module(self._waiting))

@@ -50,6 +50,7 @@ from ..relax.size_names import name_sizes
 from ..relax.storage import own_storage_of_branches
 from ..relax.symbols import with_prefix
 from ..relax.views import copies_of_given_values, views_of_reshapes
+from ..relay.lower.repeated_kernels import Tell
 from ..relay.pass_options import FILL_SPAN
 from ..schedule.cpu import schedule_kernels
 from ..schedule.float_algebra import with_float_algebra
@@ -103,12 +104,17 @@ class Bytecode:
 
 
 @failures_named(lambda mod, *_, **__: mod)
-def optimize_relax(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
-    """Return a Relax module as calls of fused, scheduled kernels, still with tensors as values."""
+def optimize_relax(
+    mod: tvm.IRModule, target: Target, options: CompilerOptions, tell: Tell | None = None
+) -> tvm.IRModule:
+    """Return a Relax module as calls of fused, scheduled kernels, still with tensors as values.
+
+    For a CPU `tell` is called with the name of each kernel and the kernel as soon as it is scheduled.
+    """
     mod = fuse_relax(mod, target, options)
     check_instructions(mod, target)
     with target:
-        return _schedule(mod, target, options)
+        return _schedule(mod, target, options, tell)
 
 
 @failures_named(lambda mod, *_, **__: mod)
@@ -159,7 +165,7 @@ def _takes_tuples(function: tvm.ir.BaseFunc) -> bool:
     return isinstance(function, relax.Function) and any(isinstance(p.ty, relax.TupleType) for p in function.params)
 
 
-def _schedule(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tvm.IRModule:
+def _schedule(mod: tvm.IRModule, target: Target, options: CompilerOptions, tell: Tell | None) -> tvm.IRModule:
     """Return the module with its kernels scheduled: MetaSchedule records in force first, then default rules."""
     if database_in_force() is not None:
         mod = _with_database(mod)
@@ -170,7 +176,7 @@ def _schedule(mod: tvm.IRModule, target: Target, options: CompilerOptions) -> tv
     # The rules make vectors, which the generators of C and its relatives do not know.
     if target.kind.name != "llvm":
         return cut_long_loops(mod)
-    return final(schedule_kernels(mod, target, choose, is_short=options.opt_level < OWN_KERNELS))
+    return final(schedule_kernels(mod, target, choose, is_short=options.opt_level < OWN_KERNELS, tell=tell))
 
 
 def _with_database(mod: tvm.IRModule) -> tvm.IRModule:

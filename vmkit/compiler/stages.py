@@ -222,7 +222,8 @@ def lower(
     with places.keeping(bool(options.config.get(FILL_SPAN))):
         lowered, signatures, linked = to_relax(mod, params, plan.primary, options, ahead)
     end_unused_nodes()
-    optimized = optimize_relax(lowered.module, plan.primary, options)
+    tell = None if ahead is None or linked.modules else ahead.offer
+    optimized = optimize_relax(lowered.module, plan.primary, options, tell)
     kernels = tally(optimized)
     code = replace(generate_bytecode(optimized, plan.primary, options), ahead=ahead)
     info = BuildInfo(

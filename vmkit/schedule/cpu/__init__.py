@@ -18,6 +18,7 @@ from ..._dataclasses import dataclass
 from ..._tvm import unchecked_schedule
 from ...kernels.vector_math import with_vector_math
 from ...kernels.vector_math.division import with_float_divisions
+from ...relay.lower.repeated_kernels import Tell
 from ...target.processor import processor_of
 from ..blocks import is_empty, kernel_blocks
 from ..inlining import inline_cheap_blocks
@@ -94,17 +95,22 @@ RULES: tuple[Rule[Any], ...] = (
 
 
 def schedule_kernels(
-    mod: tvm.IRModule, target: Target, choose: Choose = defaults, is_short: bool = False
+    mod: tvm.IRModule, target: Target, choose: Choose = defaults, is_short: bool = False, tell: Tell | None = None
 ) -> tvm.IRModule:
     """Return a module in which every kernel that is not scheduled yet is scheduled for a CPU.
 
-    If `is_short`, kernels that can be written in less code, which runs for longer, are.
+    If `is_short`, kernels that can be written in less code, which runs for longer, are. `tell` is called with the name
+    of each kernel and the kernel as soon as it is scheduled.
     """
-    made = {
-        gvar: _scheduled(gvar.name_hint, function, target, choose, is_short)
-        for gvar, function in mod.functions.items()
-        if isinstance(function, tirx.PrimFunc) and not function.attrs.get("tirx.is_scheduled", False)
-    }
+    made = {}
+    for gvar, function in mod.functions.items():
+        if not isinstance(function, tirx.PrimFunc):
+            continue
+        kernel = function
+        if not function.attrs.get("tirx.is_scheduled", False):
+            kernel = made[gvar] = _scheduled(gvar.name_hint, function, target, choose, is_short)
+        if tell is not None:
+            tell(gvar.name_hint, kernel)
     result = tvm.IRModule(dict(mod.functions.items()), attrs=mod.attrs)
     result.update(tvm.IRModule(made))
     return result
