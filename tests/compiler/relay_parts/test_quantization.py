@@ -170,3 +170,59 @@ def test_floats_less_a_number_are_floats() -> None:
     expected, _ = run(mod, data, level=0)
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-4)
     assert got.shape == (3, 16, 9, 9)
+
+
+def found_zero(emit: Emit, x: relax.Expr, least: int, most: int) -> tuple[relax.Expr, relax.Expr]:
+    """Return a scale and a zero point by which all of a tensor is within limits, as PyTorch finds them."""
+    low = emit(OP.minimum(emit(OP.min(x)), number(0)))
+    high = emit(OP.maximum(emit(OP.max(x)), number(0)))
+    scale = emit(OP.divide(emit(OP.subtract(high, low)), number(most - least)))
+    steps = emit(OP.astype(emit(OP.round(emit(OP.divide(low, scale)))), "int32"))
+    zero = emit(OP.subtract(relax.const(least, "int32"), steps))
+    zero = emit(OP.minimum(emit(OP.maximum(zero, relax.const(least, "int32"))), relax.const(most, "int32")))
+    return scale, emit(OP.reshape(emit(OP.astype(zero, "int64")), (1,)))
+
+
+@pytest.mark.parametrize(("dtype", "least", "most"), [("uint8", 0, 255), ("int8", -128, 127), ("uint8", 0, 127)])
+def test_zero_points_that_a_run_finds(dtype: str, least: int, most: int) -> None:
+    def quantized(emit: Emit, x: relax.Expr) -> relax.Expr:
+        scale, zero = found_zero(emit, x, least, most)
+        zero = emit(OP.astype(emit(OP.reshape(zero, ())), "float32"))
+        steps = emit(OP.round(emit(OP.divide(x, scale))))
+        held = emit(OP.astype(emit(OP.clip(emit(OP.add(steps, zero)), least, most)), dtype))
+        return emit(OP.multiply(emit(OP.subtract(emit(OP.astype(held, "float32")), zero)), scale))
+
+    def network(emit: Emit, x: relax.Expr) -> relax.Expr:
+        y = emit(OP.matmul(quantized(emit, x), emit(OP.permute_dims(weight(emit, 48, 64), [1, 0]))))
+        y = emit(OP.nn.relu(emit(OP.add(y, relax.const(numbers(48))))))
+        return emit(OP.matmul(quantized(emit, y), emit(OP.permute_dims(weight(emit, 32, 48), [1, 0]))))
+
+    n = tirx.Var("n", "int64")
+    names = compare(network, (n, 64), numbers(7, 64) * 3, 0.01)
+    assert sum(PRODUCT in name for name in names) == 2
+
+
+@pytest.mark.parametrize("how", ["known", "of data", "limited to -3000", "limited, and then not"])
+def test_products_of_differences_of_more_than_8_bits_are_of_floats(how: str) -> None:
+    """Sums of 6,000 such are no int32. Where data say what is subtracted, it may be anything but for limits."""
+
+    def number_of(emit: Emit, x: relax.Expr) -> relax.Expr:
+        """Return -3000."""
+        made = emit(OP.multiply(emit(OP.astype(emit(OP.max(x)), "int64")), relax.const(-60, "int64")))
+        if how == "limited to -3000":
+            made = emit(OP.minimum(emit(OP.maximum(made, relax.const(0, "int64"))), relax.const(-3000, "int64")))
+        elif how == "limited, and then not":
+            within = emit(OP.maximum(emit(OP.minimum(made, relax.const(255, "int64"))), relax.const(0, "int64")))
+            made = emit(OP.minimum(within, made))
+        return emit(OP.astype(made, "float32"))
+
+    def network(emit: Emit, x: relax.Expr) -> relax.Expr:
+        zero = number(-3000) if how == "known" else number_of(emit, x)
+        away = emit(OP.subtract(emit(OP.astype(x, "float32")), zero))
+        held = relax.const(np.full((32, 6000), 127, "int8"))
+        heavy = emit(OP.multiply(emit(OP.astype(held, "float32")), number(0.5)))
+        return emit(OP.matmul(emit(OP.multiply(away, number(0.1))), emit(OP.permute_dims(heavy, [1, 0]))))
+
+    mod = program(network, (2, 6000), of="uint8")
+    data = np.full((2, 6000), 50, "uint8")
+    np.testing.assert_allclose(run(mod, data)[0], np.full((2, 32), 3050 * 0.1 * 127 * 0.5 * 6000), rtol=1e-4)

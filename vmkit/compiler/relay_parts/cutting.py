@@ -65,9 +65,11 @@ class _Cutter:
     def __init__(self, function: relax.Function, parts: Parts) -> None:
         self._function, self._parts = function, parts
         self._fixed: dict[relax.Var, relay.Expr] = {}
+        self._bound: dict[relax.Var, relax.Expr] = {}
         self._last: dict[Any, int] = {}  # where a variable is read last
         if isinstance(function.body, relax.SeqExpr):
             for at, binding in enumerate(bindings_of(function.body)):
+                self._bound[binding.var] = binding.value
                 self._last.update(dict.fromkeys(variables_in(binding.value), at))
             self._last.update(dict.fromkeys(variables_in(function.body.body), _END))
 
@@ -87,7 +89,7 @@ class _Cutter:
         """Return the bindings of a block, the first of which is at a place of the function, with calls of parts."""
         made: list[relax.Binding] = []
         run: list[relax.VarBinding] = []
-        operands = Operands(fixed=self._fixed)
+        operands = Operands(fixed=self._fixed, bound=self._bound)
         for at, binding in enumerate(bindings, begin):
             value = as_relay(binding, operands)
             if value is not None and isinstance(binding.value, ir.Call) and operands.is_fixed(binding):
@@ -98,7 +100,7 @@ class _Cutter:
                 continue
             if any(var in operands.values for var in variables_in(binding.value)):
                 made += self._part(run, operands, at)
-                run, operands = [], Operands(fixed=self._fixed)
+                run, operands = [], Operands(fixed=self._fixed, bound=self._bound)
             made.append(binding)  # before the part, where that does not end here
         return made + self._part(run, operands, begin + len(bindings))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -40,6 +40,8 @@ class Operands:
         The names that sizes of parameters have.
     names : dict
         The names that stand for sizes of parameters which are expressions of what is no parameter's size.
+    bound : dict
+        What variables of the whole function are bound to.
     """
 
     values: dict[relax.Var, Expr] = field(default_factory=dict)
@@ -47,6 +49,11 @@ class Operands:
     fixed: dict[relax.Var, Expr] = field(default_factory=dict)
     symbols: set[tirx.Var] = field(default_factory=set)
     names: dict[Any, tirx.Var] = field(default_factory=dict)
+    bound: Mapping[relax.Var, relax.Expr] = field(default_factory=dict)
+
+    def outside(self, param: relay.Expr) -> relax.Var | None:
+        """Return the variable that stands outside of the part for a parameter of it; None of anything else."""
+        return next((var for var, own in self.params.items() if own.same_as(param)), None)
 
     def is_fixed(self, binding: relax.Binding) -> bool:
         """Say whether a call takes constants, or what is made of such, and gives tensors of a known size."""
