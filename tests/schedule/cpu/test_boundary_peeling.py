@@ -121,8 +121,16 @@ def test_windows_of_sizes_known_at_run_time_have_their_values(name: str) -> None
             np.testing.assert_allclose(call(run["made"], shapes), call(run["plain"], shapes), 1e-5, 1e-5)
 
 
-def test_positions_that_are_not_there_are_not_written() -> None:
-    run = built({"made": scheduled(sums(Window(), h, w), *ANY_WIDTH)})
+def bare_sums() -> tirx.PrimFunc:
+    """Return a depthwise convolution that nothing is made of."""
+    data = te.placeholder((2, h, w, CHANNELS), name="data")
+    weight = te.placeholder((3, 3, CHANNELS, 1), name="weight")
+    return te.create_prim_func([data, weight, topi.nn.depthwise_conv2d_nhwc(data, weight, 1, 1, 1)])
+
+
+@pytest.mark.parametrize("is_bare", [False, True])
+def test_positions_that_are_not_there_are_not_written(is_bare: bool) -> None:
+    run = built({"made": scheduled(bare_sums() if is_bare else sums(Window(), h, w), *ANY_WIDTH)})
     for width in (1, 2, 3):
         written = aligned_empty(3 * 5 * width * CHANNELS * 4).view("float32").reshape(3, 5, width, CHANNELS)
         written[...] = np.nan

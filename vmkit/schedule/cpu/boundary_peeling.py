@@ -250,9 +250,19 @@ def _written_if_there(realize: s_tir.SBlockRealize, axis: int) -> s_tir.SBlockRe
     """Return a block that writes positions of a line, along one of its axes, as one that leaves out what is none."""
     if any(str(region.source.ty.storage_scope) == "local" for region in realize.block.writes):
         return realize
-    is_there = realize.iter_values[axis] < realize.block.iter_vars[axis].dom.extent
+    is_there = realize.iter_values[axis] < _size_along(realize.block, axis)
     predicate = is_there if is_one(realize.predicate) else tirx.all(realize.predicate, is_there)
     return s_tir.SBlockRealize(realize.iter_values, predicate, realize.block)
+
+
+def _size_along(block: s_tir.SBlock, axis: int) -> tirx.Expr:
+    """Return how many positions a block's results have along one of its axes: those of its tiles may be more."""
+    var = block.iter_vars[axis].var
+    for region in block.writes:
+        for place, size in zip(region.region, region.source.ty.shape, strict=True):
+            if place.min.same_as(var):
+                return size
+    return block.iter_vars[axis].dom.extent
 
 
 def _part(loop: tirx.For, key: str, var: tirx.Var, place: tirx.Expr, count: tirx.Expr, body: tirx.Stmt) -> tirx.For:
