@@ -49,20 +49,26 @@ def test_results_that_others_read_are_turned_too() -> None:
     assert kept(relay.reshape(relay.nn.conv1d(x, weight), (64, 15991)), AVX512) == 1
 
 
-@pytest.mark.parametrize("processor", [AVX2, AVX512])
-@pytest.mark.parametrize("size, strides", [(7, 1), (5, 1), (3, 2)])
-def test_channels_of_windows_that_share_little_or_are_large_go_last(
-    processor: Processor, size: int, strides: int
-) -> None:
-    x = relay.var("x", shape=(1, 64, 28, 28))
-    assert kept(conv(x, 64, 1, size, groups=64, strides=(strides, strides)), processor) == 0
-
-
-@pytest.mark.parametrize(("width", "count"), [(56, 1), (57, 0), (28, 0)])
-@pytest.mark.parametrize("channels", [64, 144])
-def test_lines_by_two_stay_where_they_fill_tiles(channels: int, width: int, count: int) -> None:
+@pytest.mark.parametrize(
+    ("channels", "size", "strides", "width"),
+    [(96, 7, 1, 56), (64, 7, 1, 28), (64, 5, 1, 28), (64, 7, 2, 56), (240, 5, 2, 28), (144, 3, 2, 57), (64, 3, 2, 28)],
+)
+def test_windows_that_share_lines_stay(channels: int, size: int, strides: int, width: int) -> None:
     x = relay.var("x", shape=(1, channels, width, width))
-    assert kept(conv(x, channels, 1, 3, groups=channels, strides=(2, 2)), AVX512) == count
+    assert kept(conv(x, channels, 1, size, groups=channels, strides=(strides, strides)), AVX512) == 1
+
+
+@pytest.mark.parametrize(
+    ("channels", "size", "strides", "width"), [(576, 3, 2, 14), (960, 3, 1, 7), (384, 7, 1, 14), (672, 5, 2, 14)]
+)
+def test_channels_of_small_images_go_last(channels: int, size: int, strides: int, width: int) -> None:
+    x = relay.var("x", shape=(1, channels, width, width))
+    assert kept(conv(x, channels, 1, size, groups=channels, strides=(strides, strides)), AVX512) == 0
+
+
+def test_windows_over_images_of_unknown_sizes_go_last() -> None:
+    x = relay.var("x", shape=(1, 64, tvm.tirx.Var("h", "int64"), tvm.tirx.Var("w", "int64")))
+    assert kept(conv(x, 64, 1, 7, groups=64), AVX512) == 0
 
 
 @pytest.mark.parametrize("processor", [AVX2, AVX512])

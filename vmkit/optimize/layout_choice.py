@@ -38,6 +38,7 @@ _SPACED_NEAR = 0.5  # of one of every second element in whole tiles of small win
 _VECTORS, _SMALL = 8, 9  # of a tile of one channel; steps of a window that are written out for it
 _HALF = 0.6  # of a vector, one of at most half as many elements
 _OVERHEAD = 1.2  # of a tile, by its multiplications
+_APART = 1.6  # of sums over large windows by steps, which have no copy of what they share
 _UNEVEN = 1.8  # of blocks of channels that are not all there
 _FEW, _MUCH = 4, 1.25  # channels below which a sum with channels last takes so much longer
 _WINOGRAD = 0.45  # of a sum's multiplications, those and the transforms of Winograd's tiles
@@ -236,6 +237,11 @@ class ConvSizes:
     def positions(self) -> int:
         return self.batch * prod(self.made)
 
+    def shares_lines(self, processor: Processor) -> bool:
+        """Say whether tiles of several lines of a channel fit into the registers beside a column of its weights."""
+        fits = len(self.window) == 2 and 1 < self.window[0] <= processor.vectors.registers // 2
+        return fits and self.is_known and self.made[0] > 1 and self.made[1] >= _FEW and self.strides[1] <= _READ
+
     def cycles_last(self, processor: Processor) -> float:
         """Return about how long it takes with channels last, without turning round."""
         lanes = processor.vectors.lanes
@@ -244,7 +250,8 @@ class ConvSizes:
             width = next(n for n in (2 * lanes, lanes, 4, 2, 1) if self.outer % n == 0)
             if self.outer == 1:
                 width = lanes if self.groups % lanes == 0 else lanes // 2
-            return _OVERHEAD * self.positions * self.groups * self.steps * self.outer / width
+            apart = _APART if self.outer == 1 and self.strides[-1] > 1 and self.steps > _SMALL else 1.0
+            return apart * _OVERHEAD * self.positions * self.groups * self.steps * self.outer / width
         filled = self.outer if self.outer % lanes == 0 else _UNEVEN * ceil(self.outer / lanes / 2) * lanes * 2
         is_even = all(n == 1 for n in (*self.strides, *self.dilation)) and prod(self.window) > 1
         is_winograd = is_even and self.inner % lanes == 0 and self.outer % lanes == 0 and max(self.window) <= 5
@@ -269,7 +276,10 @@ class ConvSizes:
         # A step of a tile loads a vector for its channels, and an element for each of them.
         products = of_vector * max(self.outer / 2, (self.outer + tiles) / 2)
         spaced = _SPACED
-        if self.is_depthwise:
+        if self.is_depthwise and self.shares_lines(processor):
+            products = of_vector / 2
+            spaced = _SPACED_NEAR * min(1.0, self.strides[0] / self.window[0])
+        elif self.is_depthwise:
             products *= max(_HALF, width / lanes)
             is_whole = prod(self.made) // line * ceil(line / width) % _VECTORS == 0
             spaced = _SPACED_NEAR if is_whole and self.steps <= _SMALL else _SPACED

@@ -89,6 +89,29 @@ def test_groups_see_their_own_channels(groups: int, inner: int, outer: int, stri
     assert_agrees(made, "llvm", [shape])
 
 
+# Tiles that end with the lines and go over their end, windows by steps and with gaps, padding on one side and on none.
+@pytest.mark.parametrize(
+    ("channels", "kernel", "size", "attributes"),
+    [
+        (9, (7, 7), (23, 19), {"pads": [3] * 4}),
+        (9, (3, 5), (11, 37), {"pads": [1, 0, 2, 4], "strides": [2, 1]}),
+        (9, (3, 3), (9, 29), {"pads": [1] * 4, "strides": [2, 2]}),
+        (9, (5, 2), (14, 40), {"pads": [2, 2, 1, 0], "strides": [2, 3]}),
+        (3, (4, 3), (12, 20), {"dilations": [2, 3]}),
+        (3, (2, 1), (3, 9), {"pads": [1, 0, 0, 0]}),
+    ],
+)
+def test_depthwise_tiles_share_lines(
+    channels: int, kernel: tuple[int, int], size: tuple[int, int], attributes: dict[str, Any]
+) -> None:
+    made = model(("n", channels, *size), weights(channels, 1, *kernel), group=channels, has_other=True, **attributes)
+    result = tuple(
+        ReferenceEvaluator(made).run(None, {"x": weights(2, channels, *size), "o": np.ones(1, "f4")})[0].shape
+    )
+    made.graph.input[1].CopyFrom(helper.make_tensor_value_info("o", onnx.TensorProto.FLOAT, ["n", *result[1:]]))
+    assert_agrees(made, "native", [(2, channels, *size), result])
+
+
 @pytest.mark.parametrize(
     ("free", "kernel", "stride", "groups"),
     [

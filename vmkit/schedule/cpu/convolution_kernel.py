@@ -16,6 +16,7 @@ from ..._tvm.nodes import TensorLoad
 from ...kernels.builder import Size, T, integer, loop, memory
 from ..blocks import SingleReduction, single_reduction
 from ..expressions import is_one, known, loads_in, replaced, stride, uses
+from .padded_line import padded_line_of
 from .products import factors_of
 from .stages import is_in
 
@@ -73,7 +74,7 @@ class NearStage:
     channel: int  # which of its axes has the channels; positions are behind it
     count: tirx.Expr  # of channels in a group
 
-    def place(self, channel: Size, indices: Sequence[tirx.Expr]) -> tirx.Expr:
+    def place(self, channel: Size, indices: Sequence[Size]) -> tirx.Expr:
         """Return where an element is: of a channel of the group, at the stage's indices."""
         at: tirx.Expr = integer(0) + channel
         for index, size in zip(indices[self.channel + 1 :], self.sizes, strict=True):
@@ -84,19 +85,29 @@ class NearStage:
     def sizes(self) -> list[tirx.Expr]:
         return [v.dom.extent.astype("int64") for v in self.stage.iter_vars[self.channel + 1 :]]
 
-    def copied(self, base: Place, kernel: ConvolutionKernel) -> tirx.Buffer:
-        """Write the loops that compute the stage for a group, and return what has it then."""
+    def copied(self, base: Place, kernel: ConvolutionKernel, lanes: int) -> tirx.Buffer:
+        """Write the loops that compute the stage for a group, in vectors of up to so many lanes; return what has it."""
         made = memory(reduce(mul, self.sizes, self.count))
         first = dict.fromkeys([v.var for v in kernel.node.iter_vars], integer(0))
         of_group = 1 if kernel.of_group is None else kernel.of_group
         channel = base[kernel.row] * of_group
         first |= dict(zip(list(first)[: kernel.row + 1], [*base[: kernel.row], channel], strict=True))
         outer = [replaced(index, first) for index in kernel.data.indices[: self.channel + 1]]
+        line = padded_line_of(self.stage, lanes)
         with ExitStack() as loops:
-            c, *spots = [loops.enter_context(loop(size)) for size in (self.count, *self.sizes)]
-            at = [*outer[:-1], outer[-1] + c, *spots]
-            values = {v.var: index for v, index in zip(self.stage.iter_vars, at, strict=True)}
-            T.buffer_store(made, replaced(self.stage.body.value, values), [self.place(c, at)])
+            sizes = self.sizes if line is None else self.sizes[:-1]
+            c, *spots = [loops.enter_context(loop(size)) for size in (self.count, *sizes)]
+
+            def at(spot: Sequence[Size]) -> tuple[list[Size], dict[tirx.Var, Size]]:
+                place = [*outer[:-1], outer[-1] + c, *spot]
+                return place, {v.var: index for v, index in zip(self.stage.iter_vars, place, strict=True)}
+
+            if line is None:
+                place, values = at(spots)
+                T.buffer_store(made, replaced(self.stage.body.value, values), [self.place(c, place)])
+            else:
+                place, values = at([*spots, integer(0)])
+                line.emit(made, self.place(c, place), values)
         return made
 
 
