@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import tvm
 from tvm import tirx
 
-from .builder import T, shuffled
+from .builder import T, reinterpreted, shuffled
 
-__all__ = ["spaced", "sums_of", "transposed"]
+__all__ = ["spaced", "sums_of", "transposed", "transposed_together"]
 
 _BITS = 32  # of the elements that squares of four are made of
+_PART_BITS = 128  # of a part of a vector in which elements are shuffled in one step, whatever its width
 _PART = 4  # elements of a vector that are shuffled among themselves in one step, whatever its width
 
 
@@ -35,6 +37,35 @@ def transposed(rows: Sequence[tirx.Expr], lanes: int, bits: int = 32) -> list[ti
         for x, y in zip(ab, cd, strict=True):
             made += [_in_parts(x, y, order, lanes) for order in ((0, 1, 4, 5), (2, 3, 6, 7))]
     return _exchanged_all(made, _PART, lanes)
+
+
+def transposed_together(rows: Sequence[tirx.Expr], side: int) -> list[tirx.Expr]:
+    """Return the columns of squares of integers that lie side by side, each in parts of vectors of 128 bits.
+
+    `rows` are those of the squares one after the other, each a part, which is joined with those at its place in the
+    others. In pairs of rows elements are interleaved, then pairs of them, and so on: the wider they are the fewer
+    numbers say how, which takes most of the time to compile.
+    """
+    first, count = tvm.DataType(str(rows[0].ty.dtype)), len(rows) // side
+    order, whole = [tirx.IntImm("int32", i) for i in range(2 * count)], f"uint64x{2 * count}"
+    halves = [reinterpreted("uint64x2", row) for row in rows]
+    joined = [T.Bind(tirx.Shuffle([halves[i * side + at] for i in range(count)], order)) for at in range(side)]
+
+    def columns(vectors: list[tirx.Expr], bits: int) -> list[tirx.Expr]:
+        if len(vectors) == 1:
+            return vectors
+        part, lanes = _PART_BITS // bits, _PART_BITS // bits * count
+        firsts = range(0, lanes, part)
+        wide = [reinterpreted(f"uint{bits}x{lanes}", v) if bits < 64 else v for v in vectors]
+        made = []
+        for half in (0, part // 2):
+            order = [first + half + at // 2 + at % 2 * lanes for first in firsts for at in range(part)]
+            pairs = zip(wide[::2], wide[1::2], strict=True)
+            made += columns([reinterpreted(whole, _picked(a, b, order)) for a, b in pairs], 2 * bits)
+        return made
+
+    dtype = f"{str(first).partition('x')[0]}x{side * count}"
+    return [reinterpreted(dtype, column) for column in columns(joined, int(first.bits))]
 
 
 def sums_of(vectors: Sequence[tirx.Expr], lanes: int) -> tirx.Expr:

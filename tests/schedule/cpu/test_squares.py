@@ -45,6 +45,18 @@ def test_transposes_of_every_type(dtype: str, is_known: bool) -> None:
         np.testing.assert_array_equal(result.numpy(), array.transpose(axes), err_msg=name)
 
 
+# Rows that end within a vector, and lines pages apart.
+@pytest.mark.parametrize(
+    ("shape", "axes", "dtype"), [((2, 2100, 66), (0, 2, 1), "float16"), ((8192, 48), (1, 0), "bool")]
+)
+def test_squares_side_by_side(shape: tuple[int, ...], axes: tuple[int, ...], dtype: str) -> None:
+    x = relay.var("x", shape=shape, dtype=dtype)
+    module = tvm.IRModule({"main": relay.Function([x], relay.transpose(x, axes))})
+    array = values(shape, dtype)
+    result = vmkit.VirtualMachine(vmkit.compile(module, "native"), "cpu").run(array)
+    np.testing.assert_array_equal(result.numpy(), array.transpose(axes))
+
+
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "any size"])
 def test_what_is_computed_of_transposed_elements(is_known: bool) -> None:
     """Beside one that lies across, operands lie along, or are a row, a column or a number; two may lie across."""

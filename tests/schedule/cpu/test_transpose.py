@@ -54,9 +54,7 @@ def test_tiles_follow_each_other_along_the_lines_that_stay_near(
         ((1, 8192, 96), "float32", 8, 8),
         ((1, 1024, 64), "float32", 8, 8),
         ((1, 8192, 96), "float16", 8, 8),
-        ((1, 8192, 96), "uint8", 8, 8),
         ((1, 1024, 64), "float16", 8, 16),  # half a page apart, twice as many lines stay
-        ((1, 6000, 96), "float16", 8, 32),
         ((8, 512, 49), "float32", 8, 16),  # no square divides 49, and a tile of two takes one more of them
         ((8, 512, 49), "float16", 8, 8),
         ((1, 2048, 512), "float32", 16, 16),  # lines that are read lie too far apart to be fetched again
@@ -67,6 +65,30 @@ def test_no_more_lines_are_written_by_turns_than_stay(
 ) -> None:
     decisions = planned(shape, dtype)
     assert (decisions.lanes, decisions.rows) == (lanes, rows)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "columns", "is_along"),
+    [
+        ((1, 1000, 1000), "uint8", 64, False),
+        ((1, 6000, 96), "float16", 32, False),
+        ((4, 64, 3136), "int8", 64, False),
+        ((1, 8192, 96), "uint8", 64, True),  # lines pages apart are not fetched ahead: those of one square are
+    ],
+)
+def test_squares_of_narrow_elements_fill_lines_together(
+    shape: tuple[int, ...], dtype: str, columns: int, is_along: bool
+) -> None:
+    decisions = planned(shape, dtype)
+    assert (decisions.columns, decisions.together, decisions.is_along) == (columns, 4, is_along)
+
+
+def test_squares_stay_alone_where_cores_could_share_none_of_them_and_where_rows_are_short() -> None:
+    assert planned((1, 1000, 1000), "uint8", TWO).together == 1
+    assert planned((4, 1000, 1000), "uint8", TWO).together == 4
+    assert planned((1, 70, 4000), "uint8").together == 1
+    assert planned((1, 100, 1000), "uint8").together == 1
+    assert planned((1, 1000, 1000), "float32").together == 1
 
 
 def test_tiles_keep_a_loop_that_cores_can_share() -> None:

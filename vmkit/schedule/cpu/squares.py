@@ -1,7 +1,8 @@
 """Squares of elements that are transposed in registers: read as vectors along one axis, written along another.
 
 Gathered one by one, an element takes a load and an insertion. A square of as many vectors as each has elements takes
-as many loads and stores, and about half as many shuffles as it has elements, a quarter for elements of a byte.
+as many loads and stores, and about half as many shuffles as it has elements, a quarter for elements of a byte. Several
+squares of narrow elements, side by side in a wide vector, take the shuffles of one, and are written a line at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tvm.sym import Analyzer
 
 from ..._tvm.nodes import TensorLoad
 from ...kernels.builder import T, as_expr, integer, kernel, local, ramp, reinterpreted
-from ...kernels.lanes import transposed
+from ...kernels.lanes import transposed, transposed_together
 from ..blocks import Loop, unmarked
 from ..expressions import choices_in, conjuncts, decided, known, loads_in, replaced, stride, uses
 
@@ -28,12 +29,14 @@ _PARTS = 8  # of a concatenation, each of which has a square of its own
 _STORED = {"float16": "uint16", "bfloat16": "uint16", "bool": "uint8"}
 
 Along = tuple[tirx.Var, tirx.Var]  # what goes along the rows of a square, and along its lanes
+Sides = tuple[int, int]  # of a square, or of several whose lanes lie side by side
 
 
 def mark_squares(sch: s_tir.Schedule, row: Loop, side: int) -> None:
     """Mark a loop along a vector that is read, right within which is the vectorised one along what is written.
 
-    Both have as many iterations as a square has sides, and go to the end of an axis by their block's predicate alone.
+    Both have as many iterations as a square has sides, the one along what is written once for each square side by side.
+    They go to the end of an axis by their block's predicate alone.
     """
     sch.annotate(row, _KEY, side)
 
@@ -52,33 +55,33 @@ def with_squares(function: tirx.PrimFunc) -> tirx.PrimFunc:
         plain = tirx.For(
             loop.loop_var, loop.min, loop.extent, loop.kind, loop.body, loop.thread_binding, unmarked(loop, _KEY)
         )
-        return _square(plain, int(mark)) or plain
+        return _square(plain, (int(mark), int(loop.body.extent))) or plain
 
     return function.with_body(tvm_ffi.structural_map(function.body, (tirx.For, square)))
 
 
-def _square(row: tirx.For, side: int) -> tirx.Stmt | None:
+def _square(row: tirx.For, sides: Sides) -> tirx.Stmt | None:
     """Return loops over a square as shuffles: where the sizes allow it, if these are known at run time only."""
     lane, realize = row.body, row.body.body
     block = realize.block
     values = {v.var: value for v, value in zip(block.iter_vars, realize.iter_values, strict=True)}
-    tests = [_shifted(values, test, (row.loop_var, lane.loop_var), side) for test in conjuncts(realize.predicate)]
+    tests = [_shifted(values, test, (row.loop_var, lane.loop_var), sides) for test in conjuncts(realize.predicate)]
     store = replaced(block.body, values)
     along = (row.loop_var, lane.loop_var)
-    parts = _parts(store.value, along, side)
+    parts = _parts(store.value, along, sides)
     found = [[load for load in _always_read(value) if _is_across(load, *along)] for _, value in parts]
     if not any(found):
         return None
     unsure = [test for test in tests if not isinstance(test, tirx.IntImm)]
     result: tirx.Stmt = row
     for (guards, value), loads in zip(reversed(parts), reversed(found), strict=True):
-        whole = _shuffled(tirx.BufferStore(store.buffer, value, store.indices), loads, along, side)
+        whole = _shuffled(tirx.BufferStore(store.buffer, value, store.indices), loads, along, sides)
         needed = [*unsure, *guards]
         result = tirx.IfThenElse(reduce(tirx.And, needed), whole, result) if needed else whole
     return result
 
 
-def _parts(value: tirx.Expr, along: Along, side: int) -> list[tuple[list[tirx.Expr], tirx.Expr]]:
+def _parts(value: tirx.Expr, along: Along, sides: Sides) -> list[tuple[list[tirx.Expr], tirx.Expr]]:
     """Return what a value is in squares that lie in one part of what it is chosen from, and when a square does.
 
     Both ways of a choice must not be read, since only the chosen one is within its tensor there. A choice that no
@@ -88,7 +91,7 @@ def _parts(value: tirx.Expr, along: Along, side: int) -> list[tuple[list[tirx.Ex
     while (at := _first_choice(parts, along)) is not None and len(parts) < _PARTS:
         place, condition = at
         guards, chosen = parts[place]
-        tests = [(test, _at_corners(test, along, side)) for test in conjuncts(condition)]
+        tests = [(test, _at_corners(test, along, sides)) for test in conjuncts(condition)]
         inside = [each for _, corners in tests for each in corners]
         outside = [reduce(tirx.And, map(_negated, corners)) for _, corners in tests]
         parts[place : place + 1] = [
@@ -115,9 +118,9 @@ def _is_by_place(test: tirx.Expr, along: Along) -> bool:
     return all(stride(test.a - test.b, var) is not None for var in along)
 
 
-def _at_corners(test: tirx.Expr, along: Along, side: int) -> list[tirx.Expr]:
+def _at_corners(test: tirx.Expr, along: Along, sides: Sides) -> list[tirx.Expr]:
     """Return a test at the corners of a square, each of them once."""
-    ends = [[0, side - 1] if stride(test.a - test.b, var) else [0] for var in along]
+    ends = [[0, n - 1] if stride(test.a - test.b, var) else [0] for var, n in zip(along, sides, strict=True)]
     corners = product(*ends)
     return [replaced(test, dict(zip(along, map(integer, corner), strict=True))) for corner in corners]
 
@@ -132,7 +135,7 @@ def _always_read(value: tirx.Expr) -> list[TensorLoad]:
     return [load for load in loads_in(value) if not any(load.same_as(each) for each in chosen)]
 
 
-def _shifted(values: dict[tirx.Var, tirx.Expr], test: tirx.Expr, along: Along, side: int) -> tirx.Expr:
+def _shifted(values: dict[tirx.Var, tirx.Expr], test: tirx.Expr, along: Along, sides: Sides) -> tirx.Expr:
     """Let a square that would stick out of an axis end with it, and return whether the axis has room for one."""
     if not isinstance(test, tirx.LT):
         return test
@@ -141,6 +144,7 @@ def _shifted(values: dict[tirx.Var, tirx.Expr], test: tirx.Expr, along: Along, s
             dtype = str(place.ty.dtype)
             within = {each: tirx.IntImm(str(each.ty.dtype), 0) for each in along}
             begin = Analyzer().simplify(replaced(place, within))
+            side = next(n for each, n in zip(along, sides, strict=True) if uses(place, each))
             last = tirx.max(test.b - tirx.IntImm(dtype, side), tirx.IntImm(dtype, 0))
             values[var] = tirx.min(begin, last) + Analyzer().simplify(place - begin)
             return Analyzer().simplify(test.b >= tirx.IntImm(dtype, side))
@@ -162,17 +166,18 @@ def _places(load: TensorLoad) -> list[tirx.Expr]:
     return kept or list(load.indices)
 
 
-def _shuffled(store: tirx.BufferStore, loads: list[TensorLoad], along: Along, side: int) -> tirx.Stmt:
+def _shuffled(store: tirx.BufferStore, loads: list[TensorLoad], along: Along, sides: Sides) -> tirx.Stmt:
     """Return statements that read the vectors of a square, transpose it, and write what is made of its elements."""
 
     def at(value: tirx.Expr, i: int, j: tirx.Expr | int) -> tirx.Expr:
         return replaced(value, dict(zip(along, (integer(i), as_expr(j)), strict=True)))
 
     with kernel() as builder:
-        squares = [_read(load, at, side) for load in loads]
+        side, lanes = sides
+        squares = [_read(load, at, sides) for load in loads]
         for i in range(side):
-            with T.vectorized(integer(side)) as j:
-                here = integer(i * side) + j
+            with T.vectorized(integer(lanes)) as j:
+                here = integer(i * lanes) + j
 
                 def element(load: TensorLoad, here: tirx.Expr = here) -> tirx.Expr:
                     found = [s for s, each in zip(squares, loads, strict=True) if tvm_ffi.structural_equal(each, load)]
@@ -183,19 +188,20 @@ def _shuffled(store: tirx.BufferStore, loads: list[TensorLoad], along: Along, si
     return builder.get().body
 
 
-def _read(load: TensorLoad, at: Callable[[tirx.Expr, int, int], tirx.Expr], side: int) -> tirx.Buffer:
+def _read(load: TensorLoad, at: Callable[[tirx.Expr, int, int], tirx.Expr], sides: Sides) -> tirx.Buffer:
     """Write what reads a square, and return the transposed one: in memory, which LLVM makes registers."""
-    dtype = str(load.ty.dtype)
+    dtype, (side, lanes) = str(load.ty.dtype), sides
     stored = _STORED.get(dtype, dtype)
     lines = []
-    for j in range(side):
+    for j in range(lanes):
         *far, last = [at(index, 0, j) for index in load.indices]
         # Where the axes after the one that is read have one place, it continues in the last of them.
         line = tirx.BufferLoad(load.source, [*far, ramp(last, side)])
         lines.append(T.Bind(_as_type(line, stored, side)))
-    square = local(side * side, dtype=dtype)
-    for i, column in enumerate(transposed(lines, side, tvm.DataType(stored).bits)):
-        T.buffer_store(square, _as_type(column, dtype, side), [ramp(i * side, side)])
+    square, bits = local(side * lanes, dtype=dtype), tvm.DataType(stored).bits
+    columns = transposed(lines, side, bits) if lanes == side else transposed_together(lines, side)
+    for i, column in enumerate(columns):
+        T.buffer_store(square, _as_type(column, dtype, lanes), [ramp(i * lanes, lanes)])
     return square
 
 

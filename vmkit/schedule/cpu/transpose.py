@@ -14,27 +14,26 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-import tvm
-import tvm_ffi
 from tvm import s_tir, tirx
-from tvm.sym import Analyzer
 from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ...target.processor import CACHES, PAGE, Caches, Processor, processor_of
 from ...target.vectors import GATHERED
-from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size
-from ..expressions import known, stride, uses
+from ..blocks import extent, static_size
 from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, sharing
 from .flattening import flattened
 from .shared_versions import shared_by_size
 from .squares import mark_squares
+from .transpose_kernel import TransposeKernel, kernel_of
 
 __all__ = ["RULE", "Decisions"]
 
 _LEAST = 4  # elements of an axis of the input below which its lines are used up anyway
 _SIDES = {8: 16, 16: 8}  # of a square in registers of 128 bits, by the bits of an element
+_PART = 128  # bits of those registers, and of the parts of wider ones in which elements are shuffled
+_REPEATED = 1.15  # of a row, computed with what the last vector has of the one before
 _MOST = 8  # the side of a larger element's
 # The same where vectors are that long, of as many elements as are worth compiling four times the code.
 _MOST_OF_LARGE, _LARGE = 16, 1 << 18
@@ -61,6 +60,8 @@ class Decisions:
         Whether the next tile is along the output's last axis, not the input's.
     parallel : bool
         Whether tiles are shared among cores.
+    together : int
+        How many squares side by side are transposed and written at once.
     """
 
     columns: int
@@ -68,35 +69,32 @@ class Decisions:
     rows: int
     is_along: bool
     parallel: bool
-
-
-@dataclass(frozen=True)
-class _Kernel:
-    loops: list[Loop]
-    near: int  # which loop goes along the input
-    read: int | None  # elements between neighbours of the output's last axis in what is read across
-    written: int | None  # and between those of the input's last axis in the output
-    distances: tuple[tirx.Expr, tirx.Expr] | None  # both once more, as sizes say: of what is written, of what is read
-    bits: int  # of the widest element that is read or written
+    together: int = 1
 
 
 def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     """Return the default decisions for a map with an operand whose last axis is not the output's."""
     sch = flattened(sch)
-    kernel = _kernel(sch)
+    kernel = kernel_of(sch)
     if kernel is None:
         return None
     here, there = extent(sch, kernel.loops[-1]), extent(sch, kernel.loops[kernel.near])
     least = min(here or GATHERED, there or GATHERED)
     if least < _LEAST:
         return None
-    side = _side(sch, kernel, target)
+    side, processor = _side(sch, kernel, target), processor_of(target)
     while side > min(here or side, there or side):
         side //= 2
-    line = max(side, CACHES.line * 8 // kernel.bits)
     parallel = static_size(sch, kernel.loops) >= PARALLEL_SIZE
+    line = max(side, CACHES.line * 8 // kernel.bits)
     columns, rows = _whole(here, line, side), _whole(there, line, side)
-    processor = processor_of(target)
+    together = _together(kernel, side, here, processor) if _is_large(sch, kernel) else 1
+    if together > 1:
+        few = rows + 1 if kernel.written is None else processor.caches.lines_apart(kernel.written * kernel.bits // 8)
+        # Whole lines need not stay, but of many that lie pages apart none is fetched ahead: those of one square are.
+        whole = Decisions(side * together, side, side, few < side, parallel, together)
+        if (few > rows or few < side) and (not parallel or processor.cores == 1 or _is_shared(sch, kernel, whole)):
+            return whole
     is_along = _is_along(sch, kernel, rows, columns, processor)
     if is_along:
         rows = _wider(there, line, side, rows)
@@ -120,7 +118,7 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
 def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
     """Return decisions with tiles of a quarter of a vector to two vectors."""
     sch = flattened(sch)
-    kernel, default = _kernel(sch), decide(sch, target)
+    kernel, default = kernel_of(sch), decide(sch, target)
     if kernel is None or default is None:
         return ()
     sizes = [4, 8, 16, 32, 64]
@@ -132,13 +130,14 @@ def candidates(sch: s_tir.Schedule, target: Target) -> Iterable[Decisions]:
         "is_along": [False, True],
         "parallel": sharing(static_size(sch, kernel.loops), target),
     }
-    return (d for d in choices(Decisions, default, options) if d.columns % d.lanes == d.rows % d.lanes == 0)
+    tried = choices(Decisions, default, options)
+    return (d for d in tried if d == default or (d.columns % (d.lanes * d.together) == d.rows % d.lanes == 0))
 
 
 def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Schedule:
     """Schedule a transpose."""
     sch = flattened(sch)
-    kernel = _kernel(sch)
+    kernel = kernel_of(sch)
     assert kernel is not None
     near, last = kernel.loops[kernel.near], kernel.loops[-1]
     others = [loop for at, loop in enumerate(kernel.loops[:-1]) if at != kernel.near]
@@ -148,7 +147,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     parts = {"rows": rows, "columns": columns}
     names = ["rows", "columns"] if decisions.is_along else ["columns", "rows"]
     across, row = sch.split(row, [None, decisions.lanes])
-    vector, lane = sch.split(column, [None, decisions.lanes])
+    vector, lane = sch.split(column, [None, decisions.lanes * decisions.together])
     sch.reorder(*others, *(parts[name] for name in names), across, vector, row, lane)
     sch.unroll(row)
     sch.vectorize(lane)
@@ -167,7 +166,7 @@ def spare_versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) ->
     How far apart lines are that are written only the sizes of a call say: a row of 8192 bytes is two pages.
     """
     sch = flattened(sch)
-    kernel = _kernel(sch)
+    kernel = kernel_of(sch)
     if kernel is None or kernel.written is not None or not decisions.is_along:
         return None
     caches, unit = processor_of(target).caches, max(1, kernel.bits // 8)
@@ -191,14 +190,39 @@ def _int64(value: int) -> tirx.IntImm:
     return tirx.IntImm("int64", value)
 
 
-def _side(sch: s_tir.Schedule, kernel: _Kernel, target: Target) -> int:
+def _together(kernel: TransposeKernel, side: int, columns: int | None, processor: Processor) -> int:
+    """Return how many squares of narrow elements side by side fill a vector, which is a line of what is written.
+
+    The next squares then go on in the lines that were read, which have to stay in the first cache.
+    """
+    count = processor.vectors.lanes * 32 // _PART
+    if side * kernel.bits != _PART or kernel.read is None or columns is None:
+        return 1
+    width = side * count
+    most = processor.caches.lines_apart(kernel.read * kernel.bits // 8)
+    return count if width <= most and -(-columns // width) * width <= _REPEATED * columns else 1
+
+
+def _is_shared(sch: s_tir.Schedule, kernel: TransposeKernel, decisions: Decisions) -> bool:
+    """Say whether tiles have a loop that cores can share."""
+    here, there = extent(sch, kernel.loops[-1]), extent(sch, kernel.loops[kernel.near])
+    others = [extent(sch, loop) for at, loop in enumerate(kernel.loops[:-1]) if at != kernel.near]
+    size, tile = (there, decisions.rows) if decisions.is_along else (here, decisions.columns)
+    return any(other != 1 for other in others) or (size is not None and size % tile == 0)
+
+
+def _side(sch: s_tir.Schedule, kernel: TransposeKernel, target: Target) -> int:
     """Return the side of the squares that are transposed in registers."""
     width = processor_of(target).vectors.lanes * 32
-    is_large = None not in [extent(sch, loop) for loop in kernel.loops] and static_size(sch, kernel.loops) >= _LARGE
+    is_large = _is_large(sch, kernel)
     return _SIDES.get(kernel.bits, min(_MOST_OF_LARGE if is_large else _MOST, width // kernel.bits))
 
 
-def _is_along(sch: s_tir.Schedule, kernel: _Kernel, rows: int, columns: int, processor: Processor) -> bool:
+def _is_large(sch: s_tir.Schedule, kernel: TransposeKernel) -> bool:
+    return None not in [extent(sch, loop) for loop in kernel.loops] and static_size(sch, kernel.loops) >= _LARGE
+
+
+def _is_along(sch: s_tir.Schedule, kernel: TransposeKernel, rows: int, columns: int, processor: Processor) -> bool:
     """Say whether the next tile is to lie along the output's last axis: true also of axes of unknown sizes."""
     here, there = extent(sch, kernel.loops[-1]), extent(sch, kernel.loops[kernel.near])
     if here is None or there is None or kernel.read is None or kernel.written is None:
@@ -220,68 +244,6 @@ def _crowding(count: int, apart: int, used: int, caches: Caches, near: int) -> f
     visits = max(1.0, caches.line / used)
     crowding = visits * count / caches.lines_apart(apart)
     return min(crowding, _WHOLE) if visits == 1 and apart < near else crowding
-
-
-def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
-    blocks = kernel_blocks(sch)
-    if len(blocks) != 1 or is_reduction(sch, blocks[0]):
-        return None
-    node, loops = sch.get(blocks[0]), sch.get_loops(blocks[0])
-    if len(loops) != len(node.iter_vars) or len(loops) < 2 or len(node.writes) != 1:
-        return None
-    variables = [v.var for v in node.iter_vars]
-    written = [r.min for r in node.writes[0].region]
-    if not (written and written[-1].same_as(variables[-1])):
-        return None
-    near = [_near(region, variables, loops, sch) for region in node.reads]
-    found = {at for at in near if at is not None}
-    if len(found) != 1:
-        return None
-    at = found.pop()
-    bits = [tvm.DataType(str(r.source.ty.dtype)).bits for r in (*node.reads, *node.writes)]
-    across, apart = _apart(node.reads[near.index(at)], variables[-1]), _apart(node.writes[0], variables[at])
-    distances = None if across is None or apart is None else (apart, across)
-    of_read, of_written = (None if each is None else known(each) for each in (across, apart))
-    return _Kernel(loops, at, of_read, of_written, distances, max(8, *bits))
-
-
-def _apart(region: tirx.BufferRegion, variable: tirx.Var) -> tirx.Expr | None:
-    """Return how many elements neighbours along an axis lie apart; None where that differs."""
-    apart, inner = _int64(0), _int64(1)
-    for place, size in zip(reversed(region.region), reversed(region.source.ty.shape), strict=True):
-        steps = stride(place.min, variable)
-        if steps is None:
-            return None
-        apart = apart + steps * inner
-        inner = inner * size.astype("int64")
-    return Analyzer().simplify(apart)
-
-
-def _near(region: tirx.BufferRegion, variables: list[tirx.Var], loops: list[Loop], sch: s_tir.Schedule) -> int | None:
-    """Return the one loop that goes along the last axis of an operand, if the last loop goes along another."""
-    if not (indices := _without_units(region)):
-        return None
-    *far, index = indices
-    last = variables[-1]
-    # Sub-pixels of the output's last axis may lie apart in the operand's; what goes along the two still differs.
-    if (uses(index, last) and not _is_of_remainders(index, last)) or not any(uses(each, last) for each in far):
-        return None
-    varying = [at for at, v in enumerate(variables[:-1]) if uses(index, v) and extent(sch, loops[at]) != 1]
-    along = [at for at in varying if not _is_of_remainders(index, variables[at])]
-    is_step = len(along) == 1 and stride(index, variables[along[0]]) == 1
-    return along[0] if is_step and not any(uses(each, variables[along[0]]) for each in far) else None
-
-
-def _is_of_remainders(index: tirx.Expr, variable: tirx.Var) -> bool:
-    """Say whether an index depends on remainders of a variable alone."""
-    others = tvm_ffi.structural_map(index, (tirx.FloorMod, lambda rest: tirx.IntImm(str(rest.ty.dtype), 0)))
-    return uses(index, variable) and not uses(others, variable)
-
-
-def _without_units(region: tirx.BufferRegion) -> list[tirx.Expr]:
-    """Return the indices of an operand, without those of axes of size 1."""
-    pairs = zip(region.region, region.source.ty.shape, strict=True)
-    return [r.min for r, d in pairs if not Analyzer().can_prove_equal(d, 1)]
 
 
 def _whole(size: int | None, most: int, side: int) -> int:
