@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import vmkit
 from tests.frontend.onnx.programs import array, model, node
 from tests.frontend.onnx.sequences import LIST, XS, machine, same, sequence_input, with_inputs
 from vmkit.errors import VMError
+from vmkit.relay.frontend import from_onnx
 
 
 @pytest.mark.parametrize("is_static", [True, False])
@@ -54,3 +56,17 @@ def test_sequences_joined_at_run_time() -> None:
         vm.run(xs=LIST, ys=[array(2, 3), array(1, 3)])
     with pytest.raises(VMError, match="the sequence is empty"):
         vm.run(xs=[], ys=ys)
+
+
+def test_elements_of_a_known_size_are_not_counted() -> None:
+    nodes = [node("ConcatFromSequence", "ys", "rows", axis=0), node("ConcatFromSequence", "ys", "columns", axis=1)]
+    proto = with_inputs(model(nodes, {}, "rows columns"), sequence_input("ys", [2, None]))
+    module, params = from_onnx(proto)
+    executable = vmkit.compile(module, target="llvm", params=params)
+    # One function for each loop: of rows there are two in each element, columns are counted before they are copied.
+    functions = [line for line in executable.bytecode.splitlines() if line.startswith("VM Function")]
+    assert sum("concatfromsequence" in line for line in functions) == 3
+    vm = vmkit.VirtualMachine(executable, vmkit.device("cpu"))
+    ys = [array(2, 3, seed=s) for s in range(4)]
+    for actual, axis in zip(vm.run(ys=ys), (0, 1), strict=True):
+        same(actual, np.concatenate(ys, axis))

@@ -193,6 +193,9 @@ def _concatenated(ctx: Context, sequence: Expr, element: TensorType, axis: int, 
 
 
 def _total(ctx: Context, sequence: Expr, count: Expr, element: TensorType, axis: int) -> Expr:
+    known = element.shape[axis]
+    if isinstance(known, int):  # no loop has to look at the elements first
+        return typed(relay.multiply(count, ctx.constant(known, "int64")))
     each = TensorType([d if isinstance(d, int) else AnyDim() for d in element.shape], element.dtype)
 
     def step(scope: Scope, position: Expr, carried: list[Expr]) -> Step:
