@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from tvm import te, tirx, topi
+import tvm
+from tvm import s_tir, te, tirx, topi
 
 from tests.schedule.kernels import call, kernel
 from vmkit.schedule.blocks import (
@@ -15,6 +16,7 @@ from vmkit.schedule.blocks import (
     kernel_blocks,
     loops_of_results,
     partial_results,
+    share_among_cores,
     single_reduction,
     static_size,
 )
@@ -81,3 +83,21 @@ def test_results_of_a_tile_are_written_at_its_end() -> None:
     sch.reorder(i, tile, k, lane)
     assert [extent(sch, loop) for loop in loops_of_results(sch, found, [i, tile])] == [1, 4]
     assert sch.get(found.block).writes[0].source.scope() == "local"
+
+
+def test_cores_share_loops_of_sizes_that_are_sums() -> None:
+    """TVM does not fuse all of these; sizes of 64 bits are what its simplifier fails for."""
+    b, h = (tirx.Var(name, "int64") for name in "bh")
+    channels = tirx.IntImm("int64", 24)
+    x = te.placeholder((b, h - 5, channels), name="x")
+    made = te.compute((b, channels, h - 5), lambda j, c, i: x[j, i, c], name="made")
+    sch = s_tir.Schedule(te.create_prim_func([x, h, made]))
+    batch, c, i = sch.get_loops(sch.get_sblock("made"))
+    outer, inner = sch.split(c, [None, 8])
+    sch.reorder(batch, i, outer, inner)
+    share_among_cores(sch, [batch, i, outer])
+    assert "T.parallel(b * (h - T.int64(5)))" in sch.mod["main"].script()
+    values, result = np.arange(2 * 3 * 24, dtype="float32").reshape(2, 3, 24), np.zeros((2, 24, 3), "float32")
+    tensors = [tvm.runtime.tensor(each) for each in (values, result)]
+    tvm.compile(sch.mod, "llvm")["main"](tensors[0], 8, tensors[1])
+    np.testing.assert_array_equal(tensors[1].numpy(), values.transpose(0, 2, 1))

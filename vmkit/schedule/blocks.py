@@ -36,6 +36,7 @@ __all__ = [
     "mark_loops",
     "marked_loops",
     "partial_results",
+    "share_among_cores",
     "single_reduction",
     "static_size",
     "unmarked",
@@ -59,6 +60,22 @@ def is_reduction(schedule: s_tir.Schedule, block: Block) -> bool:
 def extent(schedule: s_tir.Schedule, loop: Loop) -> int | None:
     """Return the trip count of a loop; None where it is symbolic."""
     return known(schedule.get(loop).extent)
+
+
+def share_among_cores(schedule: s_tir.Schedule, loops: Sequence[Loop]) -> None:
+    """Have cores share the iterations of loops that stand within one another.
+
+    TVM does not get through each product of sizes that are sums, as ``b * (h - 5) * 3``: the innermost loops are left
+    to each core then.
+    """
+    shared = list(loops)
+    while len(shared) > 1:
+        try:
+            schedule.parallel(schedule.fuse(*shared))
+            return
+        except tvm.error.InternalError:
+            shared.pop()
+    schedule.parallel(shared[0])
 
 
 def static_size(schedule: s_tir.Schedule, loops: list[Loop]) -> int:

@@ -17,7 +17,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ..._tvm.nodes import is_choice
-from ..blocks import Block, extent, is_reduction, kernel_blocks, static_size, unmarked
+from ..blocks import Block, extent, is_reduction, kernel_blocks, share_among_cores, static_size, unmarked
 from ..expressions import replaced
 from ..rule import Rule, choices
 from .boundary_peeling import copied
@@ -91,7 +91,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     outer, (first, *within) = loops[:axis], loops[axis:]
     size = static_size(sch, within)
     if decisions.parallel:
-        sch.parallel(sch.fuse(*outer) if len(outer) > 1 else outer[0])
+        share_among_cores(sch, outer)
     sch.annotate(sch.fuse(first, *within) if within else first, _KEY, [axis, size])
 
 

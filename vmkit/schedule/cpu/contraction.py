@@ -15,7 +15,7 @@ from tvm.target import Target
 from ..._dataclasses import dataclass
 from ...target.processor import processor_of
 from ...target.vectors import PORTABLE
-from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
+from ..blocks import Loop, SingleReduction, extent, loops_of_results, share_among_cores, single_reduction, static_size
 from ..expressions import is_one, stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
@@ -186,7 +186,7 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     # Not the loop over tiles of which the last one overlaps.
     shared = outer if kernel.width % decisions.lanes == 0 else outer[:lane_axis]
     if decisions.parallel and shared:
-        sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
+        share_among_cores(sch, shared)
     sch.decompose_reduction(block, reduce_loops[0])
 
 

@@ -14,7 +14,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ...target.processor import processor_of
-from ..blocks import Loop, SingleReduction, extent, partial_results, single_reduction, static_size
+from ..blocks import Loop, SingleReduction, extent, partial_results, share_among_cores, single_reduction, static_size
 from ..expressions import known, stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
@@ -111,7 +111,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     sch.vectorize(lane)
     sch.unroll(rows[-1])
     if decisions.parallel:
-        sch.parallel(sch.fuse(*outer))
+        share_among_cores(sch, outer)
     sch.decompose_reduction(partial, reduce_loops[0])
     if (known(width) or 1) % decisions.lanes:
         stop_at(sch, reduce_loops[-1], decisions.lanes, width)

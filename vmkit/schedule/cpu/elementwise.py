@@ -12,7 +12,7 @@ from ..._dataclasses import dataclass
 from ..._tvm.nodes import TensorLoad
 from ...kernels.builder import PARALLEL_SIZE
 from ...target.processor import processor_of
-from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, static_size
+from ..blocks import Block, Loop, extent, is_reduction, kernel_blocks, share_among_cores, static_size
 from ..expressions import known, uses
 from ..rule import Rule, choices
 from .line_parts import mark_line_parts
@@ -83,7 +83,7 @@ def schedule_spatial(sch: s_tir.Schedule, block: Block, parallel_size: int = PAR
     if len(loops) > 1:
         mark_short_line(sch, block, loops[-1])
     if len(loops) > 1 and static_size(sch, loops) >= parallel_size:
-        sch.parallel(sch.fuse(*_shared(sch, loops)))
+        share_among_cores(sch, _shared(sch, loops))
     if len(loops) > 1:
         _interleave(sch, block, loops[-1])
         mark_line_parts(sch, block, sch.get_loops(block)[-1])
@@ -190,7 +190,7 @@ def _share_outer_loops(sch: s_tir.Schedule, block: Block, parallel_size: int) ->
         outer.append(loop)
     # The innermost loop of the output is left for LLVM to vectorise.
     if len(outer) > 1 and static_size(sch, loops) >= parallel_size:
-        sch.parallel(sch.fuse(*outer[:-1]))
+        share_among_cores(sch, outer[:-1])
     steps = loops[len(outer) :]
     if any(not extent(sch, loop) for loop in steps):
         # The start value is written by the first step, so a reduction that may have no step writes it beforehand.

@@ -16,7 +16,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ...target.processor import processor_of
-from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
+from ..blocks import Loop, SingleReduction, extent, loops_of_results, share_among_cores, single_reduction, static_size
 from ..expressions import is_one
 from ..rule import Options, Rule, Versions, choices
 from .boundary_peeling import Boundaries, boundaries_of, mark_boundaries
@@ -194,7 +194,7 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
         # Not the loop over tiles, of which the last one may overlap; what is within it has one position.
         whole = outer[: last if row_axis is None else row_axis]
         shared = [outer[last], *whole] if decisions.weight_first else whole
-        sch.parallel(sch.fuse(*shared) if len(shared) > 1 else (shared or order)[0])
+        share_among_cores(sch, shared or order[:1])
     sch.decompose_reduction(block, reduction[0])
 
 

@@ -14,7 +14,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ...target.processor import Processor, processor_of
-from ..blocks import loops_of_results, static_size
+from ..blocks import loops_of_results, share_among_cores, static_size
 from ..rule import Options, Rule, Versions, choices
 from . import window
 from .boundary_peeling import Boundaries, boundaries_of, mark_boundaries
@@ -113,7 +113,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     mark_boundaries(sch, across, tile if is_cut else None, row_axis, counts, may_be_short=is_any)
     if decisions.parallel:
         shared = order[:-2]
-        sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
+        share_among_cores(sch, shared)
     sch.decompose_reduction(block, reduction[0])
 
 

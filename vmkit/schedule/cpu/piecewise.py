@@ -18,7 +18,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ...target.processor import processor_of
-from ..blocks import Loop, extent, is_reduction, kernel_blocks, static_size
+from ..blocks import Loop, extent, is_reduction, kernel_blocks, share_among_cores, static_size
 from ..expressions import stride, uses
 from ..rule import Options, Rule, choices
 from .elementwise import PARALLEL_SIZE, sharing
@@ -98,7 +98,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
     sch.vectorize(lane)
     if decisions.parallel:
         shared = outer[:-1] if len(outer) > 2 else outer
-        sch.parallel(sch.fuse(*shared) if len(shared) > 1 else shared[0])
+        share_among_cores(sch, shared)
 
 
 def _is_short(sch: s_tir.Schedule, kernel: _Kernel, lanes: int) -> bool:

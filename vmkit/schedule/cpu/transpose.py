@@ -20,7 +20,7 @@ from tvm.target import Target
 from ..._dataclasses import dataclass
 from ...target.processor import CACHES, PAGE, Caches, Processor, processor_of
 from ...target.vectors import GATHERED
-from ..blocks import extent, static_size
+from ..blocks import extent, share_among_cores, static_size
 from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, sharing
 from .flattening import flattened
@@ -156,7 +156,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
     size, tile = sizes[names[0]]
     shared = [*others, parts[names[0]]] if size is not None and size % tile == 0 else others
     if decisions.parallel and shared:
-        sch.parallel(sch.fuse(*shared))
+        share_among_cores(sch, shared)
     return sch
 
 

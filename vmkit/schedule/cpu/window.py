@@ -17,7 +17,7 @@ from tvm.target import Target
 from ..._dataclasses import dataclass
 from ...target.processor import Processor, processor_of
 from ...target.vectors import VectorUnit
-from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
+from ..blocks import Loop, SingleReduction, extent, loops_of_results, share_among_cores, single_reduction, static_size
 from ..expressions import stride, uses
 from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
@@ -274,7 +274,7 @@ def _tile(sch: s_tir.Schedule, kernel: Kernel, decisions: Decisions) -> None:
         else:
             schedule_spatial(sch, other)
     if decisions.parallel and len(order) > 1:
-        sch.parallel(sch.fuse(*order[: -2 if lines else -1]))
+        share_among_cores(sch, order[: -2 if lines else -1])
     sch.decompose_reduction(block, reduction[0])
 
 
