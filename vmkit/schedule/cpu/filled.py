@@ -19,7 +19,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ...target.processor import CACHES, processor_of
-from ..blocks import Block, SingleReduction, extent, single_reduction, static_size
+from ..blocks import Block, SingleReduction, extent, share_among_cores, single_reduction, static_size
 from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
 from .overlap import tiles
@@ -187,7 +187,7 @@ def _tile(sch: s_tir.Schedule, kernel: _Kernel, decisions: Decisions) -> None:
     if decisions.parallel:
         # Where there is nothing else to share, positions are: a loop that were fused with theirs would hide its bounds.
         alone = by_row or (not outer and extent(sch, group) == 1)
-        sch.parallel(row if alone else sch.fuse(*order[:-1]))
+        share_among_cores(sch, [row] if alone else order[:-1])
     sch.decompose_reduction(block, reduction[0])
     if kernel.groups == 1:
         whole_or_rest(sch, channel)

@@ -24,6 +24,7 @@ from ..blocks import (
     extent,
     keep_on_stack,
     partial_results,
+    share_among_cores,
     single_reduction,
     static_size,
 )
@@ -119,7 +120,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
         sch.reorder(*outer, part, first, result)
         sch.compute_at(sums.block, first)
     if decisions.parallel:
-        sch.parallel(sch.fuse(*outer, part))
+        share_among_cores(sch, [*outer, part])
     if sums is not None:
         _schedule_sums(sch, sums, first, decisions.lines)
     sch.decompose_reduction(found.block, first)

@@ -14,7 +14,7 @@ from tvm.target import Target
 
 from ..._dataclasses import dataclass
 from ...target.processor import processor_of
-from ..blocks import Loop, SingleReduction, extent, loops_of_results, single_reduction, static_size
+from ..blocks import Loop, SingleReduction, extent, loops_of_results, share_among_cores, single_reduction, static_size
 from ..expressions import stride, uses
 from ..rule import Options, Rule, Versions, choices
 from .elementwise import PARALLEL_SIZE, schedule_spatial, sharing
@@ -88,7 +88,7 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> None:
         if decisions.rows > 1 and extent(sch, loop) == decisions.rows:
             sch.vectorize(loop)
     if decisions.parallel:
-        sch.parallel(_shared(sch, order))
+        share_among_cores(sch, _shared(sch, order))
     sch.decompose_reduction(found.block, reduction[0])
 
 
@@ -120,12 +120,12 @@ def _kernel(sch: s_tir.Schedule) -> _Kernel | None:
     return _Kernel(found, list(loops), axis)
 
 
-def _shared(sch: s_tir.Schedule, order: list[Loop]) -> Loop:
-    """Return the loop to share among cores: of all tiles, but for those that overlap, which stay as they are."""
+def _shared(sch: s_tir.Schedule, order: list[Loop]) -> list[Loop]:
+    """Return the loops to share among cores: of all tiles, but for those that overlap, which stay as they are."""
     several = [loop for loop in order if extent(sch, loop) != 1] or order[-1:]
     if sch.get(several[-1]).annotations and len(several) > 1:
         several.pop()
-    return sch.fuse(*several) if len(several) > 1 else several[0]
+    return several
 
 
 def _is_over_results(sch: s_tir.Schedule, found: SingleReduction, loops: list[Loop]) -> bool:
