@@ -26,6 +26,7 @@ from ..relay.ir import Function, places
 from ..relay.ir.lifetime import end_unused_nodes, nodes_end
 from ..relay.lower import Lowered, lower_module
 from ..relay.lower.checks import RuntimeChecks
+from ..relay.lower.repeated_kernels import Tell
 from ..relay.params import bind_params
 from ..relay.pass_options import FILL_SPAN
 from ..relay.signature import relax_signatures, relay_signatures
@@ -205,10 +206,14 @@ def to_relax(
         return Lowered(module, checks.messages, {}), relax_signatures(module), byoc.Linked()
     module = optimize_relay(mod, params, target, options)
     linked = byoc.link_functions(module, target)
-    tell = None if ahead is None or linked.modules else ahead.offer
-    lowered = lower_module(module, target, linked.externals, tell=tell)
+    lowered = lower_module(module, target, linked.externals, tell=_builder_ahead(ahead, linked))
     signatures = {n: s for n, s in relay_signatures(module).items() if n in lowered.names}
     return lowered, {lowered.names[name]: signature for name, signature in signatures.items()}, linked
+
+
+def _builder_ahead(ahead: KernelsAhead | None, linked: byoc.Linked) -> Tell | None:
+    """Return what takes kernels to be built ahead; None where what other code generators made is linked otherwise."""
+    return None if ahead is None or linked.modules else ahead.offer
 
 
 def lower(
@@ -222,8 +227,7 @@ def lower(
     with places.keeping(bool(options.config.get(FILL_SPAN))):
         lowered, signatures, linked = to_relax(mod, params, plan.primary, options, ahead)
     end_unused_nodes()
-    tell = None if ahead is None or linked.modules else ahead.offer
-    optimized = optimize_relax(lowered.module, plan.primary, options, tell)
+    optimized = optimize_relax(lowered.module, plan.primary, options, _builder_ahead(ahead, linked))
     kernels = tally(optimized)
     code = replace(generate_bytecode(optimized, plan.primary, options), ahead=ahead)
     info = BuildInfo(
