@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
+import onnx
 import pytest
 import tvm
 from tvm import relax
@@ -148,17 +151,65 @@ def test_checks_in_a_row_are_one_comparison_and_equal_ones_one_check() -> None:
     n, m = (tvm.tirx.Var(name, "int64") for name in "nm")
     x, y = relay.var("x", shape=(n, m)), relay.var("y", shape=(Any(), Any()))
     bound = entry("require").builder
-    value = x
-    for condition, message in ((n - 1, "n is 1"), (m - 2, "m is 2"), (n - 1, "n is 1")):
-        value = bound(value, condition=condition, message=message)
-    executable = vmkit.compile(relay.Function([x, y], relay.Tuple([relay.exp(value), y])), target="native")
-    compared = [line for line in executable.bytecode.splitlines() if "ErrorContext(match_cast" in line]
-    assert len(compared) == 1
-    machine = vmkit.VirtualMachine(executable)
-    for shape, text in (((1, 3), "n is 1"), ((3, 2), "m is 2")):
-        with pytest.raises(VMError, match=f"failed: {text}"):
-            machine.run(np.zeros(shape, "float32"), np.zeros((1, 1), "float32"))
-    np.testing.assert_array_equal(machine.run(np.zeros((3, 3), "float32"), np.zeros((1, 1), "float32"))[0].numpy(), 1)
+    # What a message has in it is compared by the machine, and else by the function that computes sizes.
+    for end, number in ((", {actual}", 1), ("", 0)):
+        value = x
+        for condition, message in ((n - 1, "n is 1"), (m - 2, "m is 2"), (n - 1, "n is 1")):
+            value = bound(value, condition=condition, message=message + end)
+        executable = vmkit.compile(relay.Function([x, y], relay.Tuple([relay.exp(value), y])), target="native")
+        compared = [line for line in executable.bytecode.splitlines() if "ErrorContext(match_cast" in line]
+        assert len(compared) == number
+        machine = vmkit.VirtualMachine(executable)
+        for shape, text in (((1, 3), "n is 1"), ((3, 2), "m is 2")):
+            with pytest.raises(VMError, match=f"failed: {text}{end.format(actual=0)}$"):
+                machine.run(np.zeros(shape, "float32"), np.zeros((1, 1), "float32"))
+        found = machine.run(np.zeros((3, 3), "float32"), np.zeros((1, 1), "float32"))[0]
+        np.testing.assert_array_equal(found.numpy(), 1)
+
+
+def test_sizes_that_a_kernel_finds_are_read_where_others_are_computed() -> None:
+    x, step = relay.var("x", shape=(Any(), Any())), relay.var("step", shape=(2,), dtype="int64")
+    ends = [relay.const(np.array(pair, "int64")) for pair in ((1, 0), (9, 9))]
+    executable = vmkit.compile(relay.Function([x, step], relay.strided_slice(x, *ends, step)), "llvm")
+    assert not {"tensor_to_shape", "match_cast"} & set(re.findall(r"\w+", executable.bytecode))
+    machine = vmkit.VirtualMachine(executable, "cpu")
+    data = np.arange(12, dtype="float32").reshape(3, 4)
+    for steps_ in ((1, 1), (2, 3)):
+        expected = data[1 :: steps_[0], :: steps_[1]]
+        np.testing.assert_array_equal(machine.run(data, np.array(steps_)).numpy(), expected)
+    with pytest.raises(VMError, match=r"failed: strided_slice: a stride is 0$"):
+        machine.run(data, np.array((0, 1)))
+
+
+def test_a_loop_reads_and_checks_sizes_without_the_machine() -> None:
+    """What an iteration finds wrong says the sizes of that iteration."""
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]>
+    loop (float[n] x, int64 count, float[2, 3] start) => (float[2, 3] result) {
+        shape = Constant <value = int64[2] {2, 3}> ()
+        yes = Constant <value = bool {1}> ()
+        result = Loop (count, yes, start) <body = turn (int64 at, bool go, float[2, 3] sum)
+            => (bool on, float[2, 3] more) {
+            zero = Constant <value = int64[1] {0}> ()
+            eight = Constant <value = int64 {8}> ()
+            left = Sub (eight, at)
+            end = Unsqueeze (left, zero)
+            some = Slice (x, zero, end)
+            rows = Reshape (some, shape)
+            more = Add (sum, rows)
+            on = Identity (go)
+        }>
+    }
+    """
+    executable = vmkit.compile(onnx.parser.parse_model(text))
+    assert not {"tensor_to_shape", "match_prim_value"} & set(re.findall(r"\w+", executable.bytecode))
+    machine, start = vmkit.VirtualMachine(executable), np.zeros((2, 3), "float32")
+    data = np.arange(6, dtype="float32")
+    for count in (0, 2, 3):
+        found = machine.run(data, np.array(count), start).numpy()
+        np.testing.assert_array_equal(found, count * data.reshape(2, 3))
+    with pytest.raises(VMError, match="the new shape holds 6 elements, the input 5"):
+        machine.run(data, np.array(4), start)
 
 
 def test_casts_of_a_program_are_not_compared_with_checks() -> None:

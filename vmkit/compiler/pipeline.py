@@ -39,6 +39,7 @@ from ..relax.parameter_sizes import sizes_from_casts, sizes_of_parameters
 from ..relax.patterns import annotate_patterns
 from ..relax.places import keeping_places, nodes_of_kernels
 from ..relax.planning import plan_memory
+from ..relax.read_sizes import sizes_read_where_named
 from ..relax.rewrite import with_functions
 from ..relax.scaled_storage import share_scaled_storage
 from ..relax.shape_heap import lower_shapes
@@ -198,6 +199,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
 
     The names of kernels begin with `prefix`.
     """
+    is_llvm = target.kind.name == "llvm"
     passes = [
         copies_of_given_values(),
         transform.RewriteDataflowReshape(),
@@ -219,7 +221,8 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
         transform.LowerRuntimeBuiltin(),
         transform.ComputePrimValue(),
         sizes_of_parameters(),
-        lower_shapes(),
+        *([sizes_read_where_named()] if is_llvm else []),
+        lower_shapes(ask=is_llvm),
     ]
     nodes = nodes_of_kernels(mod) if options.config.get(FILL_SPAN) else {}
     large = large_results(mod)

@@ -14,9 +14,10 @@ from tvm import ir, relax, tirx
 
 from .._tvm import retyped
 from .._tvm.running import array_items
+from .read_sizes import read_tensor
 from .rewrite import retyped_call, with_functions
 from .shape_checks import Check, Checks
-from .size_functions import Computation, SizeFunctions
+from .size_functions import Asked, Computation, SizeFunctions
 from .size_slots import PARTS, Slots, is_computed, is_constant, sizes_of, type_is_sure
 
 __all__ = ["lower_shapes"]
@@ -29,26 +30,39 @@ _EQUALS, _STORES, _NOTHING, _EQUALS_STORED = range(4)
 _NUMBER, _STORED = range(2)
 
 
-def lower_shapes() -> tvm.transform.Pass:
+def lower_shapes(*, ask: bool = False) -> tvm.transform.Pass:
     """Return the pass by which functions keep their sizes on a heap and check types when they run.
 
     To be run when there is no dataflow any more, nor a function within another.
+
+    Parameters
+    ----------
+    ask
+        Whether functions that compute sizes make checks, which are errors of kernels then.
     """
-    return tvm.transform.module_pass(lambda mod, _: _lowered(mod), opt_level=0, name="VMShapeLower")
+    return tvm.transform.module_pass(lambda mod, _: _lowered(mod, ask), opt_level=0, name="VMShapeLower")
 
 
-def _lowered(mod: tvm.IRModule) -> tvm.IRModule:
+def _lowered(mod: tvm.IRModule, ask: bool) -> tvm.IRModule:
     functions = {gvar: f for gvar, f in mod.functions.items() if isinstance(f, relax.Function)}
-    slots = {gvar: Slots(gvar.name_hint, function) for gvar, function in functions.items()}
+    checks = {gvar: Checks(function.body) for gvar, function in functions.items()}
+    slots = {gvar: Slots(gvar.name_hint, f, checks[gvar] if ask else None) for gvar, f in functions.items()}
     shared = SizeFunctions([gvar.name_hint for gvar in mod.get_global_vars()])
-    computed = {
-        gvar: {point: shared.prepared(sizes) for point, sizes in each.computed.items()} for gvar, each in slots.items()
-    }
+    computed = {gvar: _computations(each, shared) for gvar, each in slots.items()}
     made: dict[ir.GlobalVar, ir.BaseFunc] = {}
     for gvar, function in functions.items():
-        body = _Lowering(function, slots[gvar], shared, computed[gvar]).body()
+        body = _Lowering(function, slots[gvar], checks[gvar], shared, computed[gvar]).body()
         made[gvar] = relax.Function(function.params, body, function.ret_ty, function.is_pure, function.attrs)
     return with_functions(mod, {**made, **shared.made})
+
+
+def _computations(slots: Slots, functions: SizeFunctions) -> dict[int, list[Computation]]:
+    """Return what computes the sizes of a function, by the points at which that is done."""
+    made = {}
+    for point, sizes in slots.computed.items():
+        asked = [Asked(check.given[0], check.asked[0], check.number) for check in slots.asked.get(point, ())]
+        made[point] = functions.prepared(sizes, slots.read.get(point, ()), asked)
+    return made
 
 
 class _Match:
@@ -67,6 +81,7 @@ class _Lowering:
         self,
         function: relax.Function,
         slots: Slots,
+        checks: Checks,
         functions: SizeFunctions,
         computed: Mapping[int, Sequence[Computation]],
     ) -> None:
@@ -79,7 +94,7 @@ class _Lowering:
         # A place of the heap is written once, before anything is made from it: equal sizes and shapes are made once.
         self.made: dict[tuple[int, int] | tuple[tuple[int, int], ...], relax.Var] = {}
         self.same: dict[ir.Var, relax.Expr] = {}
-        self.checks = Checks(function.body)
+        self.checks = checks
         self.waiting: list[Check] = []
         self.heap = relax.Var("shape_heap", relax.TensorType(ndim=1, dtype="int64") if len(slots) else relax.AnyType())
 
@@ -130,6 +145,8 @@ class _Lowering:
 
     def _binding(self, binding: relax.Binding) -> None:
         variable, value = binding.var, binding.value
+        if self.slots.is_asked(variable):
+            return
         if variable in self.checks:
             check = self.checks[variable]
             if check is not None and variable in self.slots.points and check.key not in self.checks.done:
@@ -137,7 +154,9 @@ class _Lowering:
                 self.waiting.append(check)
             return
         self._compare_waiting()
-        if type(binding) is relax.MatchCast:
+        if type(binding) is relax.MatchCast and self.slots.points.get(variable) in self.slots.read:
+            self._compute(self.slots.points[variable], read_tensor(value))
+        elif type(binding) is relax.MatchCast:
             made = self._value(value)
             if isinstance(made, relax.Call):  # runs once, for the check and for what it gives
                 given = relax.Var("given", made.ty)
@@ -299,12 +318,18 @@ class _Lowering:
     def _match(self, matches: Sequence[_Match], point: int) -> None:
         """Write what stores the symbols that values tell, computes other sizes of them, and compares the rest."""
         waiting = [match for match in matches if not self._compare(match)]
-        for computation in self.computed.get(point, ()):
-            function, places = self.functions.call(computation, self.slots.place, len(self.slots))
-            self._emit(function, [self.heap, *places], relax.Var("_", _VOID), _VOID)
-            self.stored.update(map(self.slots.place, computation.sizes))
+        self._compute(point)
         for match in waiting:
             self._compare(match)
+
+    def _compute(self, point: int, tensor: relax.Expr | None = None) -> None:
+        """Write what computes the sizes that can be at a point, some of which may be in a tensor."""
+        for computation in self.computed.get(point, ()):
+            function, places = self.functions.call(computation, self.slots.place, len(self.slots))
+            read = [tensor] if computation.read and tensor is not None else []
+            self._emit(function, [self.heap, *read, *places], relax.Var("_", _VOID), _VOID)
+            self.stored.update(map(self.slots.place, (*computation.read, *computation.sizes)))
+        self.checks.done.update(check.key for check in self.slots.asked.get(point, ()))
 
     def _compare(self, match: _Match) -> bool:
         """Write what compares sizes with those on the heap, and stores new symbols; say whether that was all."""

@@ -17,7 +17,10 @@ from tvm import ir, relax, tirx
 from .._tvm.running import array_items
 from ..errors import CompileError
 from ..relay.ir.dims import structural_key
-from .rewrite import bindings_of, variables_in
+from ..relay.lower.checks import says_values
+from .read_sizes import read_tensor
+from .rewrite import bindings_of, nested_bindings, variables_in
+from .shape_checks import Check, Checks
 
 __all__ = ["PARTS", "Slots", "is_computed", "is_constant", "sizes_of", "type_is_sure"]
 
@@ -33,20 +36,36 @@ PARTS: Mapping[type, Callable[[Any], list[relax.Expr]]] = {
 class Slots:
     """The places of a function's shape heap.
 
+    Parameters
+    ----------
+    name, function
+        The function.
+    checks
+        Its checks, where the functions that compute sizes can fail; None where they cannot.
+
     Attributes
     ----------
     computed : dict of int to list of Expr
         The expressions that can be computed once a point is passed, by its number: 0 for the parameters, then that of
         each cast in the order of the program.
+    read : dict of int to list of Var
+        The symbols that a tensor tells at a point, which is read where others are computed.
+    asked : dict of int to list of Check
+        The checks that are made where sizes are computed, by the point.
     points : dict of Var to int
         The numbers of the casts that are made at run time, by their variables; casts that surely hold are not in it.
     registers : set of Var
         What is no symbol but a value of the program.
     """
 
-    def __init__(self, name: str, function: relax.Function) -> None:
+    def __init__(self, name: str, function: relax.Function, checks: Checks | None = None) -> None:
         self.name = name
         self.computed: dict[int, list[ir.Expr]] = defaultdict(list)
+        self.read: dict[int, list[ir.Var]] = {}
+        self.asked: dict[int, list[Check]] = {}
+        self._checks = checks
+        self._asked: set[ir.Var] = set()
+        self._is_loop = any(_calls(binding.value, name) for binding in nested_bindings(function.body))
         self.points: dict[relax.Var, int] = {}
         self.registers: set[ir.Var] = set(function.params)
         self.shapes: set[ir.Var] = set()
@@ -56,6 +75,7 @@ class Slots:
         for param in function.params:
             self._define(param.ty, 0)
             self._known_from.setdefault(param, 0)
+        self._ask(None, 0)
         self._sequence(function.body)
         self.is_result_sure = type_is_sure(function.ret_ty, function.body.body, self.shapes)
         if not self.is_result_sure:
@@ -64,6 +84,8 @@ class Slots:
             symbols = variables_in(expression)
             self._note(*symbols)
             self.computed[max(map(self._origin, symbols), default=0)].append(expression)
+        for point in (*self.read, *self.asked):
+            self.computed[point] += []
 
     def __len__(self) -> int:
         return len(self._places)
@@ -100,14 +122,42 @@ class Slots:
     def _sequence(self, sequence: relax.SeqExpr) -> None:
         for binding in bindings_of(sequence):
             value = binding.value
+            if binding.var in self._asked:
+                continue
             self._value(value)
             if isinstance(binding, relax.MatchCast) and not type_is_sure(binding.ty, value, self.shapes):
-                self.points[binding.var] = len(self.points) + 1
-                self._define(binding.ty, self.points[binding.var])
+                point = self.points[binding.var] = len(self.points) + 1
+                if read_tensor(value) is not None and self._are_new(binding.ty.values):
+                    self.read[point] = array_items(binding.ty.values)
+                self._define(binding.ty, point)
+                if point in self.read:
+                    self._ask(binding.var, point)
             self.registers.add(binding.var)
             if isinstance(value, relax.ShapeExpr) and is_computed(value):
                 self.shapes.add(binding.var)
         self._value(sequence.body)
+
+    def _are_new(self, sizes: Iterable[ir.Expr]) -> bool:
+        """Say whether sizes are symbols that nothing has told yet."""
+        symbols = list(sizes)
+        are_new = all(isinstance(s, ir.Var) and s not in self._known_from for s in symbols)
+        return are_new and len(set(symbols)) == len(symbols)
+
+    def _ask(self, cast: ir.Var | None, point: int) -> None:
+        """Have the checks behind a cast, or the parameters, made where sizes are computed, if that is all of them."""
+        checks = [] if self._checks is None else self._checks.behind(cast)
+        # The text of an error with sizes in it takes LLVM as long as a function without.
+        if not checks or not (self._is_loop or not any(says_values(check.number) for check in checks)):
+            return
+        compared = [size for check in checks for size in (check.given[0], check.asked[0])]
+        if point in self.read or not all(isinstance(size, ir.Var) or is_constant(size) for size in compared):
+            self.asked[point] = checks
+            self._asked.update(variable for check in checks for variable in check.variables)
+            self._note(*variables_in(*compared))
+
+    def is_asked(self, variable: ir.Var) -> bool:
+        """Say whether a cast is a check that is made where sizes are computed, or the shape that it compares."""
+        return variable in self._asked
 
     def _value(self, value: relax.Expr) -> None:
         kind = type(value)  # a program has very many values, and `isinstance` asks for each class in turn
@@ -122,6 +172,10 @@ class Slots:
                 self._value(part)
         elif isinstance(value.ty, ir.PrimType) and value not in self.registers:
             self._note(value)
+
+
+def _calls(value: relax.Expr, name: str) -> bool:
+    return isinstance(value, ir.Call) and isinstance(value.op, ir.GlobalVar) and value.op.name_hint == name
 
 
 def _key(size: ir.Expr) -> ir.Var | tvm_ffi.StructuralKey:
