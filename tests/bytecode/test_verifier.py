@@ -200,6 +200,18 @@ def test_what_a_group_needs_may_be_allocated_copied_or_constant() -> None:
         made.require_needs(NEEDS)
 
 
+@pytest.mark.parametrize(("count", "problem"), [(2, ""), (1, r"is a tensor of int64\[1\], expected .* int64\[2\]")])
+def test_what_a_shape_heap_is_serves_for_as_many_integers(count: int, problem: str) -> None:
+    heap = call(builtins.ALLOC_SHAPE_HEAP, reg(VM_REGISTER), imm(count), to=3)
+    made = program(heap, call("kernel", reg(0), reg(3)), Ret(0))
+    made.validate()
+    needs = {"kernel": [None, KnownTensor((0, 64, 1), (2,))]}
+    if not problem:
+        return made.require_needs(needs)
+    with pytest.raises(ExecutableError, match=problem):
+        made.require_needs(needs)
+
+
 @pytest.mark.parametrize("shape", [(-1, 2), (1 << 32, 1 << 32)])
 def test_a_tensor_of_impossible_extents_is_refused(shape: tuple[int, ...]) -> None:
     made = program(STORAGE, OWN, Ret(4))

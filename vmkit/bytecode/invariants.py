@@ -6,6 +6,7 @@ kernels see, and that so is of no use once the iteration is over, serves every i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from math import prod
 
@@ -19,7 +20,7 @@ from .builtins import (
 )
 from .program import SPECIAL_REGISTER, ArgKind, Call, FunctionKind, If, Instruction, Program, Ret, VMFunction
 
-__all__ = ["first_of_loop", "lasting_memory"]
+__all__ = ["Uses", "first_of_loop", "lasting_memory"]
 
 _ONCE = (ALLOC_SHAPE_HEAP, CHECK_TENSOR_INFO)  # what the start of a function does that its parameters' types decide
 # A large tensor is better given back: next to its kernel, allocating it costs nothing.
@@ -39,13 +40,11 @@ def lasting_memory(code: Sequence[Instruction], program: Program) -> tuple[list[
 
     These are the positions of the allocations and of the instructions that release them.
     """
-    uses = _Uses(code, program.functions)
+    uses = Uses(code, program.functions)
     calls = uses.calls
     lasting: list[int] = []
-    for storage, at in uses.allocated(ALLOC_STORAGE).items():
-        tensors = uses.made_in(storage)
-        if _bytes(calls[at], program) <= _LARGEST and tensors is not None and all(map(uses.is_kernels_own, tensors)):
-            lasting += [at, *(uses.defined[t] for t in tensors)]
+    for at in uses.own_storage(program, _LARGEST):
+        lasting += [at, *uses.readers.get(calls[at].destination, ())]
     registers = {calls[at].destination for at in lasting}
     killed = {at for at, call in calls.items() if uses.name(at) == NULL_VALUE and call.destination in registers}
     return [calls[at] for at in sorted(lasting)], {*lasting, *killed}
@@ -54,11 +53,19 @@ def lasting_memory(code: Sequence[Instruction], program: Program) -> tuple[list[
 def _bytes(allocation: Call, program: Program) -> int:
     shape = allocation.args[1]
     value = program.constants[shape.value] if shape.kind == ArgKind.CONSTANT else None
-    return prod(value) if isinstance(value, tuple) else _LARGEST + 1
+    return prod(value) if isinstance(value, tuple) else sys.maxsize
 
 
-class _Uses:
-    """Where the registers of a function are written and read."""
+class Uses:
+    """Where the registers of a function are written and read.
+
+    Attributes
+    ----------
+    calls : dict of int to Call
+        The calls by position.
+    readers : dict of int to list of int
+        The positions of the instructions that read each register.
+    """
 
     def __init__(self, code: Sequence[Instruction], functions: Sequence[VMFunction]) -> None:
         self.calls = {at: instruction for at, instruction in enumerate(code) if isinstance(instruction, Call)}
@@ -78,6 +85,15 @@ class _Uses:
     def name(self, at: int) -> str:
         """Return the name of the function that the instruction at a position calls; nothing if it is no call."""
         return self.functions[self.calls[at].function].name if at in self.calls else ""
+
+    def own_storage(self, program: Program, largest: int) -> list[int]:
+        """Return the positions that allocate storage of a fixed size, up to `largest` bytes, for kernels alone."""
+        found = []
+        for storage, at in self.allocated(ALLOC_STORAGE).items():
+            tensors = self.made_in(storage) if _bytes(self.calls[at], program) <= largest else None
+            if tensors is not None and all(map(self.is_kernels_own, tensors)):
+                found.append(at)
+        return found
 
     def allocated(self, name: str) -> dict[int, int]:
         """Return the registers that only an allocation of a fixed size writes, with its position."""

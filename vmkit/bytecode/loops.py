@@ -15,7 +15,7 @@ from .invariants import first_of_loop, lasting_memory
 from .program import VOID_REGISTER, Arg, ArgKind, Call, FunctionKind, Goto, Instruction, Program, Ret
 from .rewrite import JumpTo, edited, with_bodies, with_packed
 
-__all__ = ["tail_calls_to_loops"]
+__all__ = ["tail_calls_to_loops", "with_loops"]
 
 
 def tail_calls_to_loops(blob: bytes | bytearray) -> bytes:
@@ -25,11 +25,15 @@ def tail_calls_to_loops(blob: bytes | bytearray) -> bytes:
     release of other registers, which is what an ``If`` leaves behind. Such a loop runs in the registers of one
     frame. A blob without such calls comes back unchanged.
     """
-    program = decode(blob)
+    return encode(with_loops(decode(blob)))
+
+
+def with_loops(program: Program) -> Program:
+    """Return a program in which calls of functions to themselves are jumps, as :func:`tail_calls_to_loops` says."""
     for index, function in enumerate(program.functions):
         if function.kind == FunctionKind.VM:
             program = _with_loop(program, index)
-    return encode(program)
+    return program
 
 
 def _with_loop(program: Program, index: int) -> Program:

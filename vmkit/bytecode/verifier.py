@@ -76,6 +76,7 @@ class _Rule:
 # What the names of kernels begin with that TVM's pass ComputePrimValue makes.
 _COMPUTES = "compute_symbolic_expr"
 _HEAP = "a shape heap"
+_INT64 = (0, 64, 1)
 _HEAP_OR_NOT = (_HEAP, _NOTHING)
 _OF_KERNELS = (_TENSOR, _NUMBER, _HEAP)
 _RULES: Mapping[str, _Rule] = {
@@ -253,6 +254,8 @@ class _Following:
             if need == STATE and not is_run_state(self.program, args[at]):
                 return f"argument {at} of {name} is not the constant that is the state of runs"
             found = self._kind(args[at], state) if isinstance(need, KnownTensor) else need
+            if isinstance(found, int):  # what a shape heap is, other integers are, too
+                found = KnownTensor(_INT64, (found,))
             if found != need:
                 return f"argument {at} of {name} is {_shown(found)}, expected {_shown(need)}"
         return ""

@@ -18,6 +18,8 @@ from tvm.target import Target
 from .. import bytecode
 from .._dataclasses import dataclass
 from .._tvm import database_in_force, kernels_of, link_executable, put_code
+from ..bytecode.integer_tensors import with_integer_tensors
+from ..bytecode.loops import with_loops
 from ..bytecode.outside_constants import Outside, put_back, taken_out
 from ..bytecode.releases import with_releases
 from ..cache.kernels import Kernels
@@ -291,7 +293,7 @@ def link(
         own = () if kernels is None else tuple(built.imports)
     libraries = _with_modules(own, modules) if modules else own
     text = bytecode.blob_of(built)
-    looped = _finished(text, code.large)
+    looped = _finished(text, code.large, is_llvm)
     if code.constants:
         return Parts(put_back(bytecode.decode(looped), code.constants), libraries)
     return built if looped == text and own and not is_llvm else bytecode.module_of(looped, libraries)
@@ -300,7 +302,7 @@ def link(
 def _program(code: Bytecode, target: Target) -> bytecode.Program:
     """Return the bytecode of a program whose kernels are built by themselves."""
     plain = link_executable(code.builder, target, None, PIPELINE)
-    return put_back(bytecode.decode(_finished(bytecode.blob_of(plain), code.large)), code.constants)
+    return put_back(bytecode.decode(_finished(bytecode.blob_of(plain), code.large, True)), code.constants)
 
 
 def _in_llvm(functions: tvm.IRModule | None, target: Target) -> tuple[tvm.runtime.Module, ...]:
@@ -309,10 +311,10 @@ def _in_llvm(functions: tvm.IRModule | None, target: Target) -> tuple[tvm.runtim
     return _libraries(None if kernels is None else with_needs(kernels), shapes, target)
 
 
-def _finished(text: bytes, large: Collection[str]) -> bytes:
+def _finished(text: bytes, large: Collection[str], is_llvm: bool) -> bytes:
     """Return bytecode whose self-calls are loops, and whose functions of large results let go of the last ones."""
-    looped = bytecode.tail_calls_to_loops(text)
-    return bytecode.encode(with_releases(bytecode.decode(looped), large)) if large else looped
+    program = with_releases(with_loops(bytecode.decode(text)), large)
+    return bytecode.encode(with_integer_tensors(program) if is_llvm else program)
 
 
 def _libraries(

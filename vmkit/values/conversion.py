@@ -18,7 +18,7 @@ import numpy as np
 import tvm_ffi
 from tvm.runtime import Device, Tensor
 
-from .._tvm.running import array_item
+from .._tvm.running import array_item, array_size
 from .element_types import to_stored
 from .host_memory import copied, to_tensor
 from .kinds import ADT, RefValue, Value
@@ -70,10 +70,15 @@ def from_runtime(value: RuntimeValue, release: Release | None = None) -> Result:
     """Return what a program returned: tensors as they are, tuples as tuples, ADT values as :class:`ADT`."""
     if isinstance(value, tvm_ffi.Array):
         # Array's own iterator asks for the size before each item.
-        items = [array_item(value, index) for index in range(len(value))]
-        if items and type(items[0]) is int:
+        items = [array_item(value, index) for index in range(array_size(value))]
+        for item in items:
+            if type(item) is not Tensor:
+                break
+        else:
+            return tuple(items)
+        if type(items[0]) is int:
             return ADT.from_runtime(value, release)
-        return tuple([item if type(item) is Tensor else from_runtime(item, release) for item in items])
+        return tuple([from_runtime(item, release) for item in items])
     if isinstance(value, tvm_ffi.List):
         return RefValue.from_runtime(value, release)
     return value
