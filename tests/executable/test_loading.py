@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import vmkit
 from vmkit import relay
-from vmkit.bytecode import Arg, ArgKind, Call, Program, TensorConstant, decode, encode
-from vmkit.bytecode.builtins import MAKE_SHAPE
+from vmkit.bytecode import Arg, ArgKind, Call, Instruction, Program, TensorConstant, decode, encode
+from vmkit.bytecode.builtins import ALLOC_SHAPE_HEAP, MAKE_SHAPE
 from vmkit.errors import ExecutableError, VMError
 from vmkit.executable.archive import CODE, read_archive, write_archive
 
@@ -81,6 +81,19 @@ def with_shapes(**others: tuple[int, ...]) -> Callable[[Program], Program]:
     return change
 
 
+def with_fewer_integers(program: Program) -> Program:
+    """Return a program whose last allocation of integers, that of the workspace, is of one alone."""
+    code = list(program.instructions)
+    at, old = [(at, c) for at, c in enumerate(code) if _name(program, c) == ALLOC_SHAPE_HEAP][-1]
+    assert isinstance(old, Call)
+    code[at] = replace(old, args=(old.args[0], Arg(ArgKind.IMMEDIATE, 1)))
+    return replace(program, instructions=tuple(code))
+
+
+def _name(program: Program, instruction: Instruction) -> str:
+    return program.names[instruction.function] if isinstance(instruction, Call) else ""
+
+
 def layers(rows: relay.Any | int) -> vmkit.Executable:
     """Return a program of one kernel group."""
     x = relay.var("x", shape=(rows, 3))
@@ -103,8 +116,11 @@ def test_other_shapes_than_kernel_groups_need_are_refused_when_loaded(
         with pytest.raises(ExecutableError, match=r"instruction 3: a tensor of|argument 2 of kernel_group"):
             vmkit.load(path)
     # The workspace is looked at in each call, and storage by the VM.
-    for others, problem in (({"x32": (16,)}, "storage"), ({"x128": (64,)}, "the workspace has too few bytes")):
-        path = altered(tmp_path / "model.vmx", with_shapes(**others))
+    for change, problem in (
+        (with_shapes(x32=(16,)), "storage"),
+        (with_fewer_integers, "the workspace has too few bytes"),
+    ):
+        path = altered(tmp_path / "model.vmx", change)
         machine = vmkit.VirtualMachine(vmkit.load(path), memory_cfg="naive", num_threads=1)
         with pytest.raises(VMError, match=problem):
             machine.run(np.ones((2, 3), "float32"))
@@ -148,11 +164,10 @@ def with_shape_of_ones(at: int) -> Callable[[Program], Program]:
 def test_kernel_groups_of_unknown_sizes_look_at_what_they_are_given(tmp_path: Path) -> None:
     layers(relay.Any()).export(tmp_path / "model.vmx")
     program = decode(read_archive(tmp_path / "model.vmx")[1][CODE])
-    calls = ((at, one) for at, one in enumerate(program.instructions) if isinstance(one, Call))
-    shapes = [at for at, one in calls if program.names[one.function] == MAKE_SHAPE]
-    assert len(shapes) >= 3  # the result's memory and its shape, and the workspace
-    for at in shapes:
-        path = altered(tmp_path / "model.vmx", with_shape_of_ones(at))
+    shapes = [at for at, one in enumerate(program.instructions) if _name(program, one) == MAKE_SHAPE]
+    assert len(shapes) >= 2  # the result's memory and its shape
+    for change in (*map(with_shape_of_ones, shapes), with_fewer_integers):
+        path = altered(tmp_path / "model.vmx", change)
         machine = vmkit.VirtualMachine(vmkit.load(path), memory_cfg="naive", num_threads=1)
         with pytest.raises(VMError):
             machine.run(np.ones((5, 3), "float32"))

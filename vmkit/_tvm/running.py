@@ -23,6 +23,7 @@ __all__ = [
     "THREAD_LIMIT_ADDRESS",
     "CObject",
     "ObjectConvertible",
+    "allocate_integers",
     "allocate_storage",
     "array_item",
     "array_items",
@@ -148,6 +149,12 @@ RAISED_IN_PYTHON = cast(int, _error(b"EnvErrorAlreadySet", b"").value)
 def allocate_storage(*args: Any) -> tvm_ffi.Object:
     """Return what the VM's own ``alloc_storage`` does for the arguments that bytecode gives it."""
     made: tvm_ffi.Object = tvm_ffi.get_global_func("vm.builtin.alloc_storage")(*args)
+    return made
+
+
+def allocate_integers(*args: Any) -> tvm_ffi.Object:
+    """Return what the VM's own ``alloc_shape_heap`` does for the arguments that bytecode gives it."""
+    made: tvm_ffi.Object = tvm_ffi.get_global_func("vm.builtin.alloc_shape_heap")(*args)
     return made
 
 

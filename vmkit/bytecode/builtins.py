@@ -4,6 +4,7 @@ from __future__ import annotations
 
 __all__ = [
     "ALLOC_COUNTED",
+    "ALLOC_COUNTED_INTEGERS",
     "ALLOC_SHAPE_HEAP",
     "ALLOC_STORAGE",
     "ALLOC_TENSOR",
@@ -28,6 +29,9 @@ __all__ = [
 
 ALLOC_COUNTED = "vmkit.alloc_storage"
 """What a machine of limited memory calls in the place of ALLOC_STORAGE: the number of its budget comes first."""
+
+ALLOC_COUNTED_INTEGERS = "vmkit.alloc_integers"
+"""What such a machine calls in the place of ALLOC_SHAPE_HEAP, where a run finds how many; the budget comes first."""
 
 RELEASE = "vmkit.release"
 """A function that returns what it is given, which programs call to have the VM drop what it returned before."""

@@ -40,18 +40,23 @@ def _instead(code: Sequence[Instruction], program: Program, allocate: int) -> di
     storages: set[int] = set()
     for at in uses.own_storage(program, _LARGEST):
         storage = uses.calls[at].destination
-        places = uses.readers.get(storage, ())
-        if len(places) != 1:
-            continue
-        tensor = uses.calls[places[0]]
-        known = allocated_tensor(program, tensor.args)
-        is_seen_by_kernels = all(map(uses.is_kernel, uses.readers.get(tensor.destination, ())))
-        if known is not None and known.dtype == _INT64 and len(known.shape) == 1 and is_seen_by_kernels:
-            count = Arg(ArgKind.IMMEDIATE, known.shape[0])
-            instead[at] = ()
-            instead[places[0]] = [Call(tensor.destination, allocate, (Arg(ArgKind.REGISTER, VM_REGISTER), count))]
+        made = {place: _vector(uses, uses.calls[place], program, allocate) for place in uses.readers.get(storage, ())}
+        vectors = {place: vector for place, vector in made.items() if vector is not None}
+        if vectors and len(vectors) == len(made):
+            instead |= {at: (), **{place: [vector] for place, vector in vectors.items()}}
             storages.add(storage)
     for at, call in uses.calls.items():
         if uses.name(at) == NULL_VALUE and call.destination in storages:
             instead[at] = ()
     return instead
+
+
+def _vector(uses: Uses, tensor: Call, program: Program, allocate: int) -> Call | None:
+    """Return what allocates a tensor for kernels if it is a vector of int64."""
+    known = allocated_tensor(program, tensor.args)
+    is_seen_by_kernels = all(map(uses.is_kernel, uses.readers.get(tensor.destination, ())))
+    if known is None or known.dtype != _INT64 or len(known.shape) != 1 or not is_seen_by_kernels:
+        return None
+    return Call(
+        tensor.destination, allocate, (Arg(ArgKind.REGISTER, VM_REGISTER), Arg(ArgKind.IMMEDIATE, *known.shape))
+    )

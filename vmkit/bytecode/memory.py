@@ -7,7 +7,7 @@ from dataclasses import field
 from math import prod
 
 from .._dataclasses import dataclass
-from .builtins import ALLOC_STORAGE, ALLOC_TENSOR
+from .builtins import ALLOC_SHAPE_HEAP, ALLOC_STORAGE, ALLOC_TENSOR
 from .listing import argument_text
 from .program import ArgKind, Call, Program, TensorConstant
 
@@ -49,6 +49,8 @@ def storages(program: Program) -> Iterator[Storage]:
                 known = prod(size) if isinstance(size, tuple) else None
                 held[instruction.destination] = made = Storage(function.name, instruction.destination, known)
                 yield made
+            elif name == ALLOC_SHAPE_HEAP and args[1].kind == ArgKind.REGISTER:
+                yield Storage(function.name, instruction.destination, None, ["int64"])
             elif name == ALLOC_TENSOR and args[0].value in held:
                 shape, dtype = argument_text(program, args[2]), argument_text(program, args[3])
                 held[args[0].value].tensors.append(f"{dtype}{shape}")

@@ -83,6 +83,7 @@ _RULES: Mapping[str, _Rule] = {
     builtins.ALLOC_SHAPE_HEAP: _Rule(((_MACHINE,), (_NUMBER,)), _HEAP),
     builtins.ALLOC_STORAGE: _Rule(((_MACHINE,), (_EXTENTS,), (_NUMBER,), (_DTYPE,), (_STRING,)), _STORAGE),
     builtins.ALLOC_COUNTED: _Rule(((_NUMBER,), (_MACHINE,), (_EXTENTS,), (_NUMBER,), (_DTYPE,), (_STRING,)), _STORAGE),
+    builtins.ALLOC_COUNTED_INTEGERS: _Rule(((_NUMBER,), (_MACHINE,), (_NUMBER,)), _TENSOR),
     builtins.ALLOC_TENSOR: _Rule(((_STORAGE,), (_NUMBER,), (_SHAPE,), (_DTYPE,)), _TENSOR),
     builtins.CHECK_TENSOR_INFO: _Rule(((_TENSOR,), (_NUMBER,))),
     builtins.CHECK_TUPLE_INFO: _Rule(((_TUPLE,), (_NUMBER,))),
@@ -224,7 +225,10 @@ class _Following:
         if name == builtins.ALLOC_TENSOR:
             return allocated_tensor(self.program, args) or _TENSOR
         if rule is not None:
-            return args[1].value if rule.gives == _HEAP else rule.gives
+            if rule.gives != _HEAP:
+                return rule.gives
+            # As many integers as the run finds are no heap of which places are known.
+            return args[1].value if args[1].kind == ArgKind.IMMEDIATE else _TENSOR
         if kind != FunctionKind.PACKED or "." in name:
             return _ANYTHING
         # Kernels give nothing, since they write into their arguments, but for those that compute a number.

@@ -34,6 +34,7 @@ from ..relax.kernel_groups.flags import flags_in_kernels
 from ..relax.kernel_groups.grouping import group_kernels, kernels_of_groups
 from ..relax.kernel_groups.marks import with_marks
 from ..relax.kernel_groups.needs import with_needs
+from ..relax.kernel_groups.quick_workspaces import quick_workspaces
 from ..relax.large_results import large_results
 from ..relax.legalization import kernels_for_the_target, kernels_of_operators
 from ..relax.long_loops import cut_long_loops
@@ -223,7 +224,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
         transform.LowerRuntimeBuiltin(),
         transform.ComputePrimValue(),
         sizes_of_parameters(),
-        *([sizes_read_where_named()] if is_llvm else []),
+        *([sizes_read_where_named(), quick_workspaces()] if is_llvm else []),
         lower_shapes(ask=is_llvm),
     ]
     nodes = nodes_of_kernels(mod) if options.config.get(FILL_SPAN) else {}

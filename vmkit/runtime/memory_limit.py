@@ -13,15 +13,16 @@ import math
 import threading
 import weakref
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import tvm_ffi
 from tvm.runtime import DataType
 
-from .._tvm.running import allocate_storage, empty_pools, reference_count
+from .._tvm.running import allocate_integers, allocate_storage, empty_pools, reference_count
 from ..bytecode import Arg, ArgKind, Call, Instruction, Program
-from ..bytecode.builtins import ALLOC_COUNTED, ALLOC_STORAGE
+from ..bytecode.builtins import ALLOC_COUNTED, ALLOC_COUNTED_INTEGERS, ALLOC_SHAPE_HEAP, ALLOC_STORAGE
 from ..bytecode.rewrite import with_packed
 from ..errors import OptionError, VMError
 
@@ -61,13 +62,21 @@ class Budget:
 
     def allocate(self, machine: Any, shape: tvm_ffi.Shape, device: int, dtype: str, scope: str) -> tvm_ffi.Object:  # noqa: ANN401 - an address
         """Return new storage for as many elements of a data type; VMError if the machine may not have it."""
-        size = -(-math.prod(shape) * _bytes_of(str(dtype)) // _PAGE) * _PAGE
+        size = math.prod(shape) * _bytes_of(str(dtype))
+        return self._counted(size, lambda: allocate_storage(machine, shape, device, dtype, scope))
+
+    def allocate_integers(self, machine: Any, count: int) -> tvm_ffi.Object:  # noqa: ANN401 - an address
+        """Return new memory for as many integers; VMError if the machine may not have it."""
+        return self._counted(8 * count, lambda: allocate_integers(machine, count))
+
+    def _counted(self, used: int, allocate: Callable[[], tvm_ffi.Object]) -> tvm_ffi.Object:
+        size = -(-used // _PAGE) * _PAGE
         with self._lock:
             if len(self._pieces) >= max(_FEWEST, 2 * self._looked_at):
                 self._look()
             if not self._reuse(size) and self._in_use + self._pooled + size > self.most:
                 self._make_room(size)
-            made = allocate_storage(machine, shape, device, dtype, scope)
+            made = allocate()
             self._pieces.append((made, size))
             self._in_use += size
         return made
@@ -116,16 +125,26 @@ def _allocate(number: int, *args: Any) -> tvm_ffi.Object:
     return _budgets[number].allocate(*args)
 
 
+@tvm_ffi.register_global_func(ALLOC_COUNTED_INTEGERS)
+def _allocate_integers(number: int, *args: Any) -> tvm_ffi.Object:
+    return _budgets[number].allocate_integers(*args)
+
+
 def counted(program: Program, budget: Budget) -> Program:
-    """Return a program whose allocations are counted in a budget."""
-    if ALLOC_STORAGE not in program.names:
+    """Return a program whose allocations are counted in a budget, but for shape heaps and others of few integers."""
+    if not {ALLOC_STORAGE, ALLOC_SHAPE_HEAP} & set(program.names):
         return program
-    program, ours = with_packed(program, ALLOC_COUNTED)
-    theirs, number = program.names.index(ALLOC_STORAGE), Arg(ArgKind.IMMEDIATE, budget.number)
+    number = Arg(ArgKind.IMMEDIATE, budget.number)
+    theirs = program.names
+    program, storage = with_packed(program, ALLOC_COUNTED)
+    program, integers = with_packed(program, ALLOC_COUNTED_INTEGERS)
 
     def instead(one: Instruction) -> Instruction:
-        if isinstance(one, Call) and one.function == theirs:
-            return Call(one.destination, ours, (number, *one.args))
+        name = theirs[one.function] if isinstance(one, Call) else ""
+        if isinstance(one, Call) and name == ALLOC_STORAGE:
+            return Call(one.destination, storage, (number, *one.args))
+        if isinstance(one, Call) and name == ALLOC_SHAPE_HEAP and one.args[1].kind != ArgKind.IMMEDIATE:
+            return Call(one.destination, integers, (number, *one.args))
         return one
 
     return replace(program, instructions=tuple(map(instead, program.instructions)))

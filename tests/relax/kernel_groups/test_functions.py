@@ -116,7 +116,7 @@ def test_a_group_tells_what_it_needs_of_memory_that_it_does_not_look_at() -> Non
     assert group().needs == [None, None]
     params = group_function(group(), {KERNEL: "scaled_part"}, "look").params
     shapes = [[getattr(dim, "name", None) or int(dim) for dim in param.ty.shape] for param in params[:3]]
-    assert shapes == [["rows", 4], ["rows", 4], ["bytes"]]
+    assert shapes == [["rows", 4], ["rows", 4], ["words"]]
 
 
 def test_a_group_does_not_look_at_its_own_tensors() -> None:

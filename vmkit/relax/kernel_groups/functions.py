@@ -22,6 +22,9 @@ from .own_tensors import OWN
 from .parts import CALLS_PARTS, call_part, told_by_shapes
 from .shared_sizes import with_shared_sizes
 
+WORD = 8
+"""Bytes of the integers that a workspace is of, whose places and sizes are multiples of an alignment."""
+
 _DATA = 1  # what tvm_struct_get reads of a tensor: the address of its elements
 
 NEEDS = "vmkit.needs"
@@ -29,6 +32,7 @@ NEEDS = "vmkit.needs"
 
 __all__ = [
     "NEEDS",
+    "WORD",
     "KernelCall",
     "KernelGroup",
     "Operands",
@@ -228,8 +232,8 @@ class Operands:
             return substituted(with_divisors(expr), symbols)
 
         tensors = [_buffer(t, renamed) if group.is_checked(t) else tirx.Var("own", "handle") for t in group.tensors]
-        length = tirx.Var("bytes", "int64")
-        workspace = tirx.decl_buffer((length,), "uint8", "workspace", data_alignment=ALIGNMENT, layout=None)
+        length = tirx.Var("words", "int64")
+        workspace = tirx.decl_buffer((length,), "int64", "workspace", data_alignment=ALIGNMENT, layout=None)
 
         def address(arg: relax.Expr) -> tirx.Expr:
             if arg in group.offset:
@@ -257,8 +261,8 @@ def _known(tensor: relax.Expr) -> KnownTensor:
 
 
 def _is_within(size: tirx.Expr, length: ir.Var) -> tirx.Stmt:
-    """Return the check that a workspace of `length` bytes has `size` of them."""
-    fits = tirx.all(size >= tirx.IntImm("int64", 0), size <= length)
+    """Return the check that a workspace of `length` words has `size` bytes."""
+    fits = tirx.all(size >= tirx.IntImm("int64", 0), size <= length * WORD)
     # TVM names the first two the other way round.
     return tirx.AssertStmt(fits, ir.StringImm("ValueError"), [ir.StringImm("the workspace has too few bytes")])
 

@@ -10,9 +10,12 @@ from tvm.sym import Analyzer
 from ...values.host_memory import ALIGNMENT
 from ..rewrite import allocation
 from ..shape_checks import is_check
-from .functions import KernelGroup
+from .functions import WORD, KernelGroup
 
-__all__ = ["places_of", "with_workspaces"]
+__all__ = ["WORKSPACE_STORAGE", "places_of", "with_workspaces"]
+
+WORKSPACE_STORAGE = "workspace_storage"
+"""What the names of variables begin with that are bound to the storage of workspaces, and to no other."""
 
 _CLOSURES = ("relax.invoke_closure", "relax.invoke_pure_closure")
 
@@ -57,7 +60,7 @@ def with_workspaces(
         args = list(group.tensors)
         if group.offset:
             if workspace is None:
-                allocations = _workspace(_largest(needed[0], analyzer))
+                allocations = _workspace(_largest(needed[0], analyzer), analyzer)
                 made += allocations
                 workspace = allocations[-1].var
             args.append(workspace)
@@ -88,6 +91,7 @@ def _ends_workspace(binding: relax.Binding, kernels: Container[ir.GlobalVar]) ->
     return isinstance(value.op, ir.Var) or getattr(value.op, "name", "") in _CLOSURES
 
 
-def _workspace(size: tirx.Expr) -> list[relax.VarBinding]:
-    """Return the allocation of a workspace of `size` bytes."""
-    return allocation(relax.Var("workspace", relax.TensorType([size], "uint8")), size, "workspace_storage")
+def _workspace(size: tirx.Expr, analyzer: Analyzer) -> list[relax.VarBinding]:
+    """Return the allocation of a workspace of `size` bytes, as integers: so the VM makes little ones at once."""
+    ty = relax.TensorType([analyzer.simplify(tirx.floordiv(size, WORD))], "int64")
+    return allocation(relax.Var("workspace", ty), size, WORKSPACE_STORAGE)
