@@ -72,9 +72,16 @@ class Caches:
 
         What a line lies at within a page says where it may stay, so those a multiple of some lines apart share places.
         """
+        return self._lines_apart(distance, self.first)
+
+    def second_lines_apart(self, distance: int) -> int:
+        """Return how many lines stay in the second cache that lie so many bytes apart."""
+        return self._lines_apart(distance, self.second)
+
+    def _lines_apart(self, distance: int, size: int) -> int:
         places = PAGE // self.line
         used = places // gcd(places, distance // self.line) if distance % self.line == 0 else places
-        return self.first // self.line * used // places
+        return size // self.line * used // places
 
 
 CACHES = Caches(first=32 << 10, second=1 << 20)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import starmap
+
 import numpy as np
 import pytest
 import tvm
@@ -126,6 +128,30 @@ def test_few_lines_are_written_at_a_time_where_they_may_lie_pages_apart() -> Non
     np.testing.assert_array_equal(called(function, [values], expected.shape), expected)
 
 
+def test_few_lines_are_written_at_a_time_where_those_that_are_read_stay_in_the_second_cache() -> None:
+    def made(*shape: int | tvm.tirx.Var) -> tvm.tirx.PrimFunc:
+        sizes = [tvm.tirx.IntImm("int64", size) if isinstance(size, int) else size for size in shape]
+        x = te.placeholder(sizes, name="x")
+        return te.create_prim_func([x, topi.transpose(x, (0, 2, 1))])
+
+    def decided(*shape: int | tvm.tirx.Var) -> tuple[transpose.Decisions, bool]:
+        schedule = rules.prepared(made(*shape))
+        assert schedule is not None
+        decisions = transpose.RULE.decide(schedule, ONE)
+        assert decisions is not None
+        assert transpose.RULE.spare_versions is not None
+        return decisions, transpose.RULE.spare_versions(schedule, ONE, decisions) is not None
+
+    n = tvm.tirx.Var("n", "int64")
+    shapes = ((1, 1024, 196), (1, 2048, 512), (1, 4096, 1000), (1, 1008, 320), (1, 1024, n), (1, 1000, n))
+    found = [(decisions.rows, has_versions) for decisions, has_versions in starmap(decided, shapes)]
+    assert found == [(8, False), (16, False), (16, False), (16, False), (16, True), (16, False)]
+    for shape in ((1, 1024, 36), (1, 1024, n)):
+        function = rules.schedule_kernels(tvm.IRModule({"main": made(*shape)}), Target("llvm"))["main"]
+        values = np.arange(1024 * 36, dtype="float32").reshape(1, 1024, 36)
+        np.testing.assert_array_equal(called(function, [values], (1, 36, 1024)), values.swapaxes(1, 2))
+
+
 @pytest.mark.parametrize("target", [ONE, TWO])
 def test_sizes_of_a_call_say_whether_lines_lie_pages_apart(target: Target) -> None:
     n, m = (tvm.tirx.Var(name, "int64") for name in "nm")
@@ -146,7 +172,9 @@ def test_sizes_of_a_call_say_whether_lines_lie_pages_apart(target: Target) -> No
         least = int(tvm.sym.Analyzer().simplify(number))
         return next(version.rows for number, version in of_sizes if least >= number)
 
+    # Of lines that share places, or lie in many pages, none is in the second cache when it is read again.
     assert [chosen(*shape) for shape in ((8192, 96), (1000, 96), (1024, 1024), (3072, 20))] == [8, 16, 16, 8]
+    assert [chosen(*shape) for shape in ((1024, 196), (1024, 1000), (4096, 1000), (2048, 512))] == [8, 8, 16, 16]
     made = rules.schedule_kernels(tvm.IRModule({"main": function}), Target("llvm"))["main"]
     for shape in ((1024, 9), (1000, 9), (3, 5)):
         values = np.arange(np.prod(shape), dtype="float32").reshape(shape)

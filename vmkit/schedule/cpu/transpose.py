@@ -41,6 +41,7 @@ _MOST_OF_LARGE, _LARGE = 16, 1 << 18
 # What whole lines count as that are fetched ahead. Lines that are written lie nearer than those that are read: one that
 # goes before it is full is fetched again and written twice.
 _WHOLE, _NEAR = 2.0, PAGE // 8 + 1
+_PAGES = 2048  # whose addresses a processor keeps: lines of more are slow to come from the second cache, too
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,11 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     few = processor.caches.lines_apart(kernel.written * unit if kernel.written is not None else PAGE)
     is_near = apart < _NEAR * max(1, rows // few // 2)
     if kernel.written is not None:
-        if few <= rows and is_near:
-            # Of more lines than stay none is full before it goes. What is read lies near, and is fetched again ahead.
+        # What is read lies near, and is fetched again ahead, or is still in the second cache.
+        is_there = here is not None and 2 * here <= processor.caches.second_lines_apart(apart)
+        is_there = is_there and here is not None and here * apart <= _PAGES * PAGE
+        if few <= rows and (is_near or is_there):
+            # Of more lines than stay none is full before it goes.
             side, is_along = min(side, few), True
             rows = few // side * side
     elif is_near or (here and _crowding(here, apart, side * unit, processor.caches, PAGE) <= 1):
@@ -163,27 +167,42 @@ def apply(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> s_tir.Sc
 def spare_versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) -> Versions[Decisions] | None:
     """Return a version that writes few lines at a time where they lie pages apart; None where that is decided already.
 
-    How far apart lines are that are written only the sizes of a call say: a row of 8192 bytes is two pages.
+    How far apart lines are that are written, or read, only the sizes of a call say: a row of 8192 bytes is two pages.
     """
     sch = flattened(sch)
     kernel = kernel_of(sch)
-    if kernel is None or kernel.written is not None or not decisions.is_along:
+    if kernel is None or kernel.distances is None or not decisions.is_along:
+        return None
+    is_known = kernel.written is not None
+    if is_known and kernel.read is not None:
         return None
     caches, unit = processor_of(target).caches, max(1, kernel.bits // 8)
-    apart = next((each for each in (PAGE // 2, PAGE) if caches.lines_apart(each) < decisions.rows), None)
-    if apart is None or kernel.distances is None:
+    distances = (kernel.written * unit,) if kernel.written is not None else (PAGE // 2, PAGE)
+    apart = next((each for each in distances if caches.lines_apart(each) < decisions.rows), None)
+    if apart is None:
         return None
     written, read = (distance * unit for distance in kernel.distances)
-    side = min(decisions.lanes, caches.lines_apart(PAGE))
+    side = min(decisions.lanes, caches.lines_apart(max(apart, PAGE)))
     few = replace(decisions, lanes=side, rows=side)
     near = _NEAR * max(1, decisions.rows // caches.lines_apart(apart) // 2)
-    is_crowded = tirx.all(tirx.FloorMod(written, tirx.IntImm("int64", apart)) == 0, read < near)
+    is_there = tirx.any(read < near, *_staying(sch.get(kernel.loops[-1]).extent, read, caches))
+    is_crowded = is_there if is_known else tirx.all(tirx.FloorMod(written, tirx.IntImm("int64", apart)) == 0, is_there)
     together = shared_by_size(sch, target, decisions)
     if together is None:
         return tirx.Select(is_crowded, _int64(1), _int64(0)), [(1, few), (0, decisions)]
     elements, least, shared = together
     size = tirx.Select(is_crowded, _int64(2), _int64(0)) + tirx.Select(elements >= least, _int64(1), _int64(0))
     return size, [(3, replace(few, parallel=True)), (2, few), (1, shared), (0, decisions)]
+
+
+def _staying(count: tirx.Expr, apart: tirx.Expr, caches: Caches) -> list[tirx.Expr]:
+    """Return when so many lines, so many bytes apart, stay in half of the second cache, by sizes of a call."""
+    found = []
+    for step in (2 * caches.line, PAGE // 4):
+        most = _int64(caches.second_lines_apart(step // 2) // 2)
+        is_spread = tirx.FloorMod(apart, _int64(step)) != 0
+        found.append(tirx.all(is_spread, count.astype("int64") <= most, count.astype("int64") * apart <= _PAGES * PAGE))
+    return found
 
 
 def _int64(value: int) -> tirx.IntImm:
