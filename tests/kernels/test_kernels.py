@@ -67,7 +67,7 @@ def test_attention_is_uniform_where_the_mask_is_the_least_number_everywhere(is_o
 
 
 @pytest.mark.parametrize("is_one_row", [False, True])
-@pytest.mark.parametrize("nothing", ["nan", "zero", "zero or nan"])
+@pytest.mark.parametrize("nothing", ["nan", "zero", "zero if masked", "zero or nan"])
 def test_attention_of_rows_whose_columns_are_all_left_out(nothing: str, is_one_row: bool) -> None:
     mask = (True, False, True, True)
     run = built(attention(AttentionShape(INNER, WIDTH, 1, 1.0, mask, is_one_row, 8, nothing)))
@@ -87,3 +87,18 @@ def test_attention_of_rows_whose_columns_are_all_left_out(nothing: str, is_one_r
         expected[1, 0] = 0
     (result,) = run([q, k, v, m], [expected.shape])
     np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("is_one_row", [False, True])
+def test_rows_of_attention_that_something_else_than_the_mask_leaves_out_are_no_numbers(is_one_row: bool) -> None:
+    shape = AttentionShape(INNER, WIDTH, 1, 1.0, (True, False, True, True), is_one_row, 8, "zero if masked")
+    rows = 1 if is_one_row else 9
+    q, k, v = normal(2, rows, INNER), abs(normal(2, 20, INNER, seed=1)), normal(2, 20, WIDTH, seed=2)
+    m = np.zeros((2, 1, rows, 20), "float32")
+    q[0, 0] = -np.inf  # so that all scores are
+    v[1, 3] = np.inf  # which the weight 0 does not make a number
+    m[1] = -np.inf
+    (result,) = built(attention(shape))([q, k, v, m], [(2, rows, WIDTH)])
+    assert np.isnan(result[0, 0]).all()
+    assert not np.isnan(result[0, 1:]).any()
+    np.testing.assert_array_equal(result[1], 0)

@@ -111,6 +111,30 @@ def test_attention_is_fused_and_keeps_its_values(name: str) -> None:
     compare(function)
 
 
+def test_rows_that_the_mask_leaves_out_are_zeros_of_the_operator() -> None:
+    mask = relay.var("mask", shape=(b, 1, m, n))
+    rows = attention(mask)
+    result = relay.reshape(rows.body, [b, HEADS, m, INNER], allowzero=True)
+
+    def zeros_by(other: Any) -> relay.Function:
+        most = relay.max(other, axis=-1, keepdims=True)
+        zeros = relay.where(relay.equal(most, relay.const(-np.inf)), relay.const(0.0), result)
+        return relay.Function(rows.params, zeros)
+
+    function, other = zeros_by(mask), zeros_by(relay.exp(mask))
+    assert "where" not in operators(fused(function))
+    assert "where" in operators(fused(other))
+    rng = np.random.default_rng(0)
+    shapes = [(2, HEADS, 3, INNER), (2, 5, HEADS, INNER), (2, 5, HEADS, INNER), (2, 1, 3, 5)]
+    inputs = [rng.standard_normal(shape).astype("float32") for shape in shapes]
+    inputs[-1][0, 0, 1] = -np.inf
+    with tvm.transform.PassContext(opt_level=0):
+        plain = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function})), "cpu")
+    found = vmkit.VirtualMachine(vmkit.compile(tvm.IRModule({"main": function})), "cpu").run(*inputs).numpy()
+    np.testing.assert_array_equal(found[0, :, 1], 0)
+    np.testing.assert_allclose(found, plain.run(*inputs).numpy(), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("name", OTHERS)
 def test_what_is_no_attention_is_left(name: str) -> None:
     assert "nn.contrib_attention" not in operators(fused(OTHERS[name]()))

@@ -16,6 +16,7 @@ from .attention_code import (
     pack_values,
     products,
     score_of_key,
+    unless_masked,
     weighted,
 )
 from .builder import Size, T, constant, in_parallel, integer, kernel, local, loop, memory
@@ -45,8 +46,9 @@ class AttentionShape:
     lanes : int
         How many float32 a vector has.
     nothing : str
-        What a row gives whose columns are all left out: ``"nan"``, as a softmax; ``"zero"``; ``"zero or nan"``, which
-        makes zeros of rows that are NaN for whatever reason, too.
+        What a row gives whose columns are all left out: ``"nan"``, as a softmax; ``"zero"``; ``"zero if masked"``,
+        which is NaN where it is not the mask that leaves them out; ``"zero or nan"``, which makes zeros of rows that
+        are NaN for whatever reason, too.
     """
 
     inner: int
@@ -60,13 +62,16 @@ class AttentionShape:
 
     def inverse(self, total: tirx.Expr, length: Size) -> tirx.Expr:
         """Return what the weights of a row are multiplied with, whose sum is `total`."""
-        has_weight = {"nan": length > 0, "zero": total != 0, "zero or nan": total > 0}[self.nothing]
+        is_some = total != 0
+        ways = {"nan": length > 0, "zero": is_some, "zero if masked": is_some, "zero or nan": total > 0}
+        has_weight = ways[self.nothing]
         return T.Select(has_weight, constant(1) / total, constant(0))
 
     def weighed(self, total: tirx.Expr, inverse: tirx.Expr) -> tirx.Expr:
         """Return a result of a row, of which the sum of weighted values is `total`."""
         product = total * inverse
-        return T.Select(inverse > 0, product, constant(0)) if self.nothing == "zero or nan" else product
+        has_weight = {"zero if masked": inverse != 0, "zero or nan": inverse > 0}.get(self.nothing)
+        return product if has_weight is None else T.Select(has_weight, product, constant(0))
 
     @property
     def rows(self) -> int:
@@ -136,6 +141,8 @@ def _rows(s: AttentionShape) -> tirx.PrimFunc:
                 with loop(count * rows) as r:
                     exponentials(score, r * (blocks * columns), blocks, most, sums, columns)
                     T.buffer_store(inverse, s.inverse(sums[0], length), [r])
+                    if s.nothing == "zero if masked":
+                        unless_masked(inverse, r, mask, (at, T.min(begin + r, height - 1)), length, s)
                 with T.serial(width // s.wide) as block, loop(count) as tile:
                     some = TileOfRows(at, begin + tile * rows, height, tile * rows)
                     weighted(out, total, (score, inverse), values, some, block, (blocks, steps), s)
@@ -160,6 +167,8 @@ def _one_row(s: AttentionShape) -> tirx.PrimFunc:
             with loop(length) as j, T.vectorized(width) as c:
                 T.buffer_store(total, total[c] + score[j] * value[at, j, c], [c])
             T.buffer_store(inverse, s.inverse(sums[0], length), [0])
+            if s.nothing == "zero if masked":
+                unless_masked(inverse, 0, mask, (at, 0), length, s)
             with T.vectorized(width) as c:
                 T.buffer_store(out, s.weighed(total[c], inverse[0]), [at, 0, c])
     return builder.get()

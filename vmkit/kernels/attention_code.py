@@ -25,6 +25,7 @@ __all__ = [
     "pack_values",
     "products",
     "score_of_key",
+    "unless_masked",
     "weighted",
 ]
 
@@ -198,6 +199,15 @@ def exponentials(
         T.buffer_store(score, exponential_up_to_one(score[place(block, c)] - most[0]), [place(block, c)])
         T.buffer_store(sums, sums[c] + score[place(block, c)], [c])
     _fold(sums, lanes, tirx.Add)
+
+
+def unless_masked(
+    inverse: tirx.Buffer, r: Size, mask: tirx.Buffer, at: tuple[Size, Size], length: tirx.Var, s: AttentionShape
+) -> None:
+    """Make a row NaN whose weights are all 0 though the mask, at a matrix and a row of it, leaves in some column."""
+    matrix, row = at
+    with when(inverse[r] == 0), loop(length) as j, when(mask[s.masked_at(matrix, row, j)] > constant(_NOTHING)):
+        T.buffer_store(inverse, constant(float("inf")), [r])  # by which 0 is not a number
 
 
 def weighted(

@@ -20,7 +20,8 @@ __all__ = ["FuseAttention"]
 def FuseAttention(lanes: int = 16) -> ModuleTransform:
     """Return the pass that makes ``softmax(q @ k * scale + mask) @ v`` one operator, whose scores stay in the cache.
 
-    Weights of rows without a column, which are NaN, may be made zeros before the second product.
+    Weights of rows without a column, which are NaN, may be made zeros before the second product, and rows of the result
+    that the mask leaves out, after it.
 
     Parameters
     ----------
@@ -45,6 +46,8 @@ class _Scores:
 
 
 def _fused(node: RelayExpr, uses: dict[RelayExpr, int], lanes: int) -> RelayExpr:
+    if is_call(node, "where"):
+        return _with_masked_rows(node)
     if not is_call(node, "nn.batch_matmul") or node.checked_type.dtype != "float32" or node.attrs.transpose_a:
         return node
     weights = node.args[0]
@@ -95,6 +98,27 @@ def _without_zeros(weights: RelayExpr) -> tuple[RelayExpr, str]:
         if axes == [rank - 1] and most.attrs.keepdims and most.args[0].same_as(softmax.args[0]):
             return softmax, "zero"
     return weights, "nan"
+
+
+def _with_masked_rows(node: Call) -> RelayExpr:
+    """Return attention whose result is 0 where its mask leaves out all columns of a row; all else as it is."""
+    condition, _, value = node.args
+    inner = value.args[0] if is_call(value, "reshape") else value
+    if number_of(node.args[1]) != 0 or not is_call(inner, "nn.contrib_attention") or inner.attrs.nothing != "nan":
+        return node
+    if not (is_call(condition, "equal") and is_call(condition.args[0], "max")):
+        return node
+    most, shape = condition.args[0], list(node.checked_type.shape)
+    is_of_mask = (
+        most.args[0].same_as(inner.args[3]) and most.attrs.keepdims and list(most.attrs.axis or ()) in ([-1], [3])
+    )
+    of_rows = [inner.attrs.heads, type_of(inner).shape[1]]
+    is_whole = len(shape) == 4 and all(map(dims.equal, shape[1:3], of_rows))
+    if not (is_of_mask and is_whole and number_of(condition.args[1]) == -np.inf):
+        return node
+    attrs = {name: getattr(inner.attrs, name) for name in ("scale", "heads", "lanes")}
+    made = build("nn.contrib_attention", *inner.args, **attrs, nothing="zero if masked")
+    return build("reshape", made, newshape=shape, allowzero=True)
 
 
 def _without_factors(query: Expr, key: Expr, scale: float) -> tuple[Expr, Expr, float]:

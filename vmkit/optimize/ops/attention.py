@@ -27,8 +27,8 @@ class AttentionAttrs(Attrs):
     """Attributes of nn.contrib_attention.
 
     heads is how many matrices share an element of the mask's first axis, lanes how many float32 a vector has, nothing
-    what a row gives whose columns are all left out: ``"nan"``, ``"zero"``, or ``"zero or nan"`` for zeros wherever the
-    weights are NaN.
+    what a row gives whose columns are all left out: ``"nan"``, ``"zero"``, ``"zero if masked"`` for zeros where it is
+    the mask that leaves them out, or ``"zero or nan"`` for zeros wherever the weights are NaN.
     """
 
     scale: Float = 1.0
