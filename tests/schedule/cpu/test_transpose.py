@@ -181,6 +181,27 @@ def test_sizes_of_a_call_say_whether_lines_lie_pages_apart(target: Target) -> No
         np.testing.assert_array_equal(called(made, [values], values.T.shape), values.T)
 
 
+def test_narrow_elements_of_any_number_of_lines_are_written_whole_lines_at_a_time() -> None:
+    n = tvm.tirx.Var("n", "int64")
+    x = te.placeholder((n, 96), name="x", dtype="uint8")
+    function = te.create_prim_func([x, topi.transpose(x)])
+    schedule = rules.prepared(function)
+    assert schedule is not None
+    decisions = transpose.RULE.decide(schedule, ONE)
+    assert decisions is not None
+    assert transpose.RULE.spare_versions is not None
+    versions = transpose.RULE.spare_versions(schedule, ONE, decisions)
+    assert versions is not None
+    assert {version.together for _, version in versions[1]} == {1, 4}
+    made = rules.schedule_kernels(tvm.IRModule({"main": function.with_attr("global_symbol", "main")}), ONE)
+    kernel = tvm.compile(made, "llvm")["main"]
+    for count in (4096, 640, 256, 7):
+        values = np.arange(count * 96).astype("uint8").reshape(count, 96)
+        result = tvm.runtime.tensor(np.zeros((96, count), "uint8"))
+        kernel(tvm.runtime.tensor(values), result)
+        np.testing.assert_array_equal(result.numpy(), values.T)
+
+
 def test_where_code_is_to_be_short_one_version_transposes_any_sizes() -> None:
     n, m = (tvm.tirx.Var(name, "int64") for name in "nm")
     x = te.placeholder((n, m), name="x")

@@ -41,6 +41,7 @@ _MOST_OF_LARGE, _LARGE = 16, 1 << 18
 # What whole lines count as that are fetched ahead. Lines that are written lie nearer than those that are read: one that
 # goes before it is full is fetched again and written twice.
 _WHOLE, _NEAR = 2.0, PAGE // 8 + 1
+_MANY = 512  # elements of a line beside which those of one wide vector are few
 _PAGES = 2048  # whose addresses a processor keeps: lines of more are slow to come from the second cache, too
 
 
@@ -185,12 +186,18 @@ def spare_versions(sch: s_tir.Schedule, target: Target, decisions: Decisions) ->
     side = min(decisions.lanes, caches.lines_apart(max(apart, PAGE)))
     few = replace(decisions, lanes=side, rows=side)
     near = _NEAR * max(1, decisions.rows // caches.lines_apart(apart) // 2)
-    is_there = tirx.any(read < near, *_staying(sch.get(kernel.loops[-1]).extent, read, caches))
+    count = sch.get(kernel.loops[-1]).extent
+    is_there = tirx.any(read < near, *_staying(count, read, caches))
     is_crowded = is_there if is_known else tirx.all(tirx.FloorMod(written, tirx.IntImm("int64", apart)) == 0, is_there)
-    together = shared_by_size(sch, target, decisions)
-    if together is None:
+    whole = _SIDES.get(kernel.bits, 0)
+    together = _together(kernel, whole, _MANY, processor_of(target))
+    if together > 1:
+        few = replace(decisions, columns=whole * together, lanes=whole, rows=whole, together=together)
+        is_crowded = tirx.all(is_crowded, count.astype("int64") >= _MANY)
+    by_size = shared_by_size(sch, target, decisions)
+    if by_size is None:
         return tirx.Select(is_crowded, _int64(1), _int64(0)), [(1, few), (0, decisions)]
-    elements, least, shared = together
+    elements, least, shared = by_size
     size = tirx.Select(is_crowded, _int64(2), _int64(0)) + tirx.Select(elements >= least, _int64(1), _int64(0))
     return size, [(3, replace(few, parallel=True)), (2, few), (1, shared), (0, decisions)]
 
