@@ -91,7 +91,8 @@ class Bytecode:
     """The bytecode of a module, the kernels that it calls, not built yet, and the large constants that it names.
 
     `nodes` says which nodes of the model each call of a kernel is for, by the kernel's name, where that is asked for;
-    `large`, which functions return much; `ahead`, which kernels are being built already.
+    `large`, which functions return much; `ahead`, which kernels are being built already; `on_host`, whether all tensors
+    are where shape heaps are.
     """
 
     builder: relax.ExecBuilder
@@ -100,6 +101,7 @@ class Bytecode:
     nodes: Mapping[str, Sequence[str]] = field(default_factory=dict)
     large: frozenset[str] = frozenset()
     ahead: KernelsAhead | None = None
+    on_host: bool = False
 
     @property
     def kernel_groups(self) -> dict[str, list[str]]:
@@ -197,12 +199,14 @@ def _is_scheduled(function: tvm.ir.BaseFunc) -> bool:
 
 
 @failures_named(lambda mod, *_, **__: mod)
-def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOptions, prefix: str = "") -> Bytecode:
+def generate_bytecode(
+    mod: tvm.IRModule, target: Target, options: CompilerOptions, prefix: str = "", *, is_alone: bool = True
+) -> Bytecode:
     """Return the bytecode of an optimised Relax module: memory planned, shapes computed on a heap, names resolved.
 
-    The names of kernels begin with `prefix`.
+    The names of kernels begin with `prefix`; `is_alone` says whether there is no other device.
     """
-    is_llvm = target.kind.name == "llvm"
+    on_host = is_alone and target.kind.name == "llvm"
     passes = [
         copies_of_given_values(),
         transform.RewriteDataflowReshape(),
@@ -224,8 +228,8 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
         transform.LowerRuntimeBuiltin(),
         transform.ComputePrimValue(),
         sizes_of_parameters(),
-        *([sizes_read_where_named(), quick_workspaces()] if is_llvm else []),
-        lower_shapes(ask=is_llvm),
+        *([sizes_read_where_named(), quick_workspaces()] if on_host else []),
+        lower_shapes(ask=target.kind.name == "llvm"),
     ]
     nodes = nodes_of_kernels(mod) if options.config.get(FILL_SPAN) else {}
     large = large_results(mod)
@@ -234,7 +238,7 @@ def generate_bytecode(mod: tvm.IRModule, target: Target, options: CompilerOption
         mod = transform.AttachGlobalSymbol()(with_prefix(mod, prefix) if prefix else mod)
     builder = relax.ExecBuilder()
     mod, constants = taken_out(mod)
-    return Bytecode(builder, kernels_of(put_code(builder, mod)), constants, nodes, large)
+    return Bytecode(builder, kernels_of(put_code(builder, mod)), constants, nodes, large, on_host=on_host)
 
 
 def _grouping(target: Target, options: CompilerOptions) -> list[tvm.transform.Pass]:
@@ -294,7 +298,7 @@ def link(
         own = () if kernels is None else tuple(built.imports)
     libraries = _with_modules(own, modules) if modules else own
     text = bytecode.blob_of(built)
-    looped = _finished(text, code.large, is_llvm)
+    looped = _finished(text, code.large, code.on_host)
     if code.constants:
         return Parts(put_back(bytecode.decode(looped), code.constants), libraries)
     return built if looped == text and own and not is_llvm else bytecode.module_of(looped, libraries)
@@ -303,7 +307,7 @@ def link(
 def _program(code: Bytecode, target: Target) -> bytecode.Program:
     """Return the bytecode of a program whose kernels are built by themselves."""
     plain = link_executable(code.builder, target, None, PIPELINE)
-    return put_back(bytecode.decode(_finished(bytecode.blob_of(plain), code.large, True)), code.constants)
+    return put_back(bytecode.decode(_finished(bytecode.blob_of(plain), code.large, code.on_host)), code.constants)
 
 
 def _in_llvm(functions: tvm.IRModule | None, target: Target) -> tuple[tvm.runtime.Module, ...]:
@@ -312,10 +316,10 @@ def _in_llvm(functions: tvm.IRModule | None, target: Target) -> tuple[tvm.runtim
     return _libraries(None if kernels is None else with_needs(kernels), shapes, target)
 
 
-def _finished(text: bytes, large: Collection[str], is_llvm: bool) -> bytes:
+def _finished(text: bytes, large: Collection[str], on_host: bool) -> bytes:
     """Return bytecode whose self-calls are loops, and whose functions of large results let go of the last ones."""
     program = with_releases(with_loops(bytecode.decode(text)), large)
-    return bytecode.encode(with_integer_tensors(program) if is_llvm else program)
+    return bytecode.encode(with_integer_tensors(program) if on_host else program)
 
 
 def _libraries(

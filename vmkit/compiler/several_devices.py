@@ -117,7 +117,8 @@ def _lowered_part(part: DevicePart, target: Target, checks: RuntimeChecks, optio
 
 def _code(lowered: Lowered, target: Target, options: CompilerOptions, prefix: str) -> tuple[Bytecode, dict[str, int]]:
     optimized = optimize_relax(lowered.module, target, options)
-    return generate_bytecode(optimized, target, options, prefix), dict(tally(optimized))
+    code = generate_bytecode(optimized, target, options, prefix, is_alone=False)
+    return code, dict(tally(optimized))
 
 
 def build(program: Program, kept: Kernels | None = None) -> tvm.runtime.Module | Parts:
