@@ -95,7 +95,8 @@ def test_windows_agree_with_numpy(
     is_known: bool,
     has_residual: bool,
 ) -> None:
-    channels, units = -(-64 // (size[0] * size[1])), 40
+    # With so many channels padding that windows reach far into is not copied.
+    channels, units = -(-256 // max(padding)) if max(dilation) > 1 else -(-64 // math.prod(size)), 40
     weight, data = numbers(*size, channels, units, seed=1) / 8, numbers(2, 8, 9, channels)
     batch: Any = 2 if is_known else tvm.tirx.Var("n", "int64")
     window = {"strides": strides, "padding": padding, "dilation": dilation}
@@ -220,13 +221,14 @@ def test_of_units_that_are_no_multiple_of_four_the_last_block_overlaps(units: in
         ((3, 3), (2, 2), (1, 1, 1, 1), (1, 1)),
         ((3, 2), (1, 2), (1, 2, 2, 1), (2, 3)),
         ((5, 7), (3, 1), (0, 0, 0, 0), (1, 1)),
+        ((3, 3), (1, 2), (12, 5, 12, 5), (12, 5)),
     ],
 )
 def test_windows_over_images_of_unknown_size_agree_with_numpy(
     size: tuple[int, int], strides: tuple[int, int], padding: tuple[int, int, int, int], dilation: tuple[int, int]
 ) -> None:
     """Tiles go on in the next line, and in the next image; of fewer positions they have fewer rows, at last one."""
-    channels, units = -(-64 // (size[0] * size[1])), 40
+    channels, units = -(-256 // max(padding)) if max(dilation) > 1 else -(-64 // math.prod(size)), 40
     weight = numbers(*size, channels, units, seed=1) / 8
     shape: Any = [*(tvm.tirx.Var(name, "int64") for name in "nhw"), channels]
     window = {"strides": strides, "padding": padding, "dilation": dilation}
@@ -326,3 +328,21 @@ def test_blocks_overlap_only_where_there_are_as_many_units() -> None:
     call = build("nn.contrib_packed_gemm", data, weight, lanes=8, units=12, overlaps=True)
     with pytest.raises(TypeCheckError, match="blocks of 16 units cannot overlap, of which there are 12"):
         InferType()(tvm.IRModule({"main": relay.Function([data], call)}))
+
+
+@pytest.mark.parametrize(
+    ("channels", "apart", "padding", "copied"),
+    [
+        (32, 12, 12, ((0, 0), (0, 1), (0, 0), (0, 0))),
+        (16, 2, 2, ((0, 0), (2, 2), (2, 2), (0, 0))),  # little of it, which takes less than finding it for each part
+        (32, 12, 13, ((0, 0), (13, 13), (13, 13), (0, 0))),  # windows of padding alone, of an image without elements
+    ],
+)
+def test_padding_that_windows_reach_far_into_is_one_line(
+    channels: int, apart: int, padding: int, copied: tuple[tuple[int, int], ...]
+) -> None:
+    shape: Any = [*(tvm.tirx.Var(name, "int64") for name in "nhw"), channels]
+    function = layer(tuple(shape), numbers(3, 3, channels, 32), False, padding=(padding,) * 4, dilation=(apart, apart))
+    mod = UsePackedGemm()(InferType()(tvm.IRModule({"main": function})))
+    pad = next(node for node in post_order(mod["main"]) if relay.ir.is_call(node, "nn.pad"))
+    assert tuple(tuple(int(n) for n in axis) for axis in pad.attrs.pad_width) == copied

@@ -2,7 +2,8 @@
 
 All positions of all images are rows of one matrix, so no tile is cut at the edge of a small image. Where windows have
 more than one element, or do not begin at every position, each row of a tile begins where its window does in the data,
-which are padded already; see :class:`.packed_gemm_plan.PackedGemmWindow`.
+which are padded already, or have one element that stands for all padding; see
+:class:`.packed_gemm_plan.PackedGemmWindow`.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from .builder import (
 )
 from .packed_gemm_plan import (
     LINE,
+    Corner,
     PackedGemmImage,
     PackedGemmPlan,
     PackedGemmShape,
@@ -288,9 +290,9 @@ class GemmTile:
         else:
             window, image = s.window, self.image
             if s.is_of_known_image:
-                rows = [in_register(window.begin(place, image)) for place in places]
+                rows = [_kept(window.corner(place, image), window) for place in places]
             else:  # Divisions by what is known are multiplications.
-                rows = _begins(window, self.rows, image)
+                rows = _corners(window, self.rows, image)
             self._sum_of_windows(total, lanes, rows, begin, window, image)
         for r in range(p.rows):
             for v in vectors:
@@ -339,45 +341,53 @@ class GemmTile:
         self,
         total: Sequence[Sequence[tirx.Buffer]],
         lanes: Sequence[int],
-        rows: list[tirx.Expr],
+        rows: list[Corner],
         begin: tirx.Expr,
         w: PackedGemmWindow,
         image: PackedGemmImage,
     ) -> None:
         (top, down), (left, across) = self._runs(w, image)
         rounds = w.run // self.plan.unrolled
+        zeros = in_register((image.height - 1) * image.width * w.channels) if w.is_beyond_data else integer(0)
         with loop(down) as i, loop(across) as j:
             y, x = top + i, left + j
             run, offset = y * w.runs[1] + x, in_register(w.offset(y, x, image))
             weight = in_register(begin + run * (w.run * self.shape.block))
-            self._sum(total, lanes, "data", [row + offset for row in rows], weight, (run * rounds, rounds))
+            elements = [element + offset for element, *_ in rows]
+            if w.is_beyond_data:
+                ends = (image.height - 1, image.width)
+                further = [in_register(n * step) for n, step in zip((y, x), w.dilation, strict=True)]
+                for r, (_, *corner) in enumerate(rows):
+                    at = [first + n for first, n in zip(corner, further, strict=True)]
+                    is_inside = tirx.all(*(tirx.all(n >= 0, n < end) for n, end in zip(at, ends, strict=True)))
+                    elements[r] = in_register(tirx.Select(is_inside, elements[r], zeros))
+            self._sum(total, lanes, "data", elements, weight, (run * rounds, rounds))
 
     def _runs(self, w: PackedGemmWindow, image: PackedGemmImage) -> list[tuple[tirx.Expr, tirx.Expr]]:
         """Return the first and the number, down and across, of the parts of windows that are not zeros for all rows."""
-        every = [(integer(0), integer(count)) for count in w.runs]
-        if not w.is_beyond_padding:
-            return every
+        if not w.is_beyond_data:
+            return [(integer(0), integer(count)) for count in w.runs]
         first, last = self.rows.places[0], self.rows.places[-1]
         lines = [in_register(tirx.truncdiv(place, image.across)) for place in (first, last)]
         columns = [place - line * image.across for place, line in zip((first, last), lines, strict=True)]
         batches = [in_register(tirx.truncdiv(line, image.down)) for line in lines]
         ys = [line - batch * image.down for line, batch in zip(lines, batches, strict=True)]
-        top, left, bottom, right = w.padding
+        top, left, *_ = w.padding
         axes = (
-            (tirx.EQ(*batches), ys, image.down, image.height, (top, bottom)),
-            (tirx.EQ(*lines), columns, image.across, image.width, (left, right)),
+            (tirx.EQ(*batches), ys, image.down, image.height - 1, top),
+            (tirx.EQ(*lines), columns, image.across, image.width, left),
         )
         found = []
-        for at, (is_one, places, count, size, (before, after)) in enumerate(axes):
+        for at, (is_one, places, count, size, before) in enumerate(axes):
             # Rows that go over the end of a line are anywhere on it.
             low, high = tirx.Select(is_one, places[0], integer(0)), tirx.Select(is_one, places[1], count - 1)
             step, stride, most = w.dilation[at], w.strides[at], integer(w.runs[at])
             begin, end = (
                 in_register(tirx.Min(most, tirx.truncdiv(tirx.Max(reach, integer(0)) + (step - 1), integer(step))))
-                for reach in (before - high * stride, size - after - low * stride)
+                for reach in (before - high * stride, before + size - low * stride)
             )
             found.append((begin, tirx.Max(end - begin, integer(0))))
-        return [own if w.runs[at] == w.size[at] else every[at] for at, own in enumerate(found)]
+        return found
 
     def _sum(
         self,
@@ -414,13 +424,13 @@ class GemmTile:
                         add_to(total[r][v], wide[own] * columns[v])
 
 
-def _begins(window: PackedGemmWindow, rows: GemmRows, image: PackedGemmImage) -> list[tirx.Expr]:
+def _corners(window: PackedGemmWindow, rows: GemmRows, image: PackedGemmImage) -> list[Corner]:
     """Return where the windows of rows begin, of which the first alone takes divisions."""
     first = rows.first
     line = in_register(tirx.truncdiv(first, image.across))
     of_batch = in_register(tirx.truncdiv(line, image.down))
     y, x = in_register(line - of_batch * image.down), in_register(first - line * image.across)
-    found = [in_register(window.at((of_batch, y, x), image))]
+    found = [_kept(window.at((of_batch, y, x), image), window)]
     for r in range(len(rows.places) - 1):
         goes_on = x + 1 < image.across
         ends = tirx.And(tirx.Not(goes_on), y + 1 >= image.down)
@@ -430,6 +440,17 @@ def _begins(window: PackedGemmWindow, rows: GemmRows, image: PackedGemmImage) ->
             in_register(tirx.Select(goes_on, y, below)),
             in_register(tirx.Select(ends, of_batch + 1, of_batch)),
         )
-        begin = window.at((of_batch, y, x), image)
-        found.append(in_register(begin if rows.last is None else tirx.Select(first + r < rows.last, begin, found[r])))
+        own = window.at((of_batch, y, x), image)
+        if rows.last is not None:  # beyond it, this one again
+            is_row = first + r < rows.last
+            own = tuple(tirx.Select(is_row, a, b) for a, b in zip(own, found[r], strict=True))
+        found.append(_kept(own, window))
     return found
+
+
+def _kept(corner: Corner, window: PackedGemmWindow) -> Corner:
+    """Return a corner of which what is read is in registers."""
+    element, down, across = corner
+    if not window.is_beyond_data:
+        return in_register(element), down, across
+    return in_register(element), in_register(down), in_register(across)

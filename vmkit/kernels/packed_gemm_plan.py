@@ -13,6 +13,7 @@ from .builder import Size, integer
 
 __all__ = [
     "LINE",
+    "Corner",
     "PackedGemmImage",
     "PackedGemmPlan",
     "PackedGemmShape",
@@ -44,6 +45,10 @@ _TO_SHARE = 8  # groups of tiles by blocks of a weight that there are at least, 
 _ENDS = 256  # steps of sums that take as long as the lines of a residual and of results of many rows to come
 
 
+Corner = tuple[tirx.Expr, tirx.Expr, tirx.Expr]
+"""Where a window begins: the element of the data, its line and its column, which may be beyond the data."""
+
+
 @dataclass(frozen=True)
 class PackedGemmWindow:
     """Where the rows of a product are in an image.
@@ -51,13 +56,14 @@ class PackedGemmWindow:
     Attributes
     ----------
     height, width : int or None
-        The size of the data, padded; None where it is known at run time.
+        The size of the data, padded unless `padding` says how; None where it is known at run time.
     channels : int or expression
         Of the data.
     size, strides, dilation : tuple of int
         Of windows, along the height and the width.
     padding : tuple of int
-        How much of the data, at the top, left, bottom and right, is known to be zeros.
+        How many positions of zeros are beyond the data, at the top, left, bottom and right. They are nowhere: where
+        there are any, the last line of each image is of zeros, and its first element is read in the place of theirs.
     """
 
     height: int | None
@@ -69,31 +75,31 @@ class PackedGemmWindow:
     padding: tuple[int, int, int, int] = (0, 0, 0, 0)
 
     @property
-    def is_beyond_padding(self) -> bool:
-        """Whether parts of windows that reach far enough apart may be of zeros alone for all rows of a tile."""
-        return any(self.padding) and max(self.dilation) > 1
+    def is_beyond_data(self) -> bool:
+        """Whether parts of windows may be beyond the data."""
+        return any(self.padding)
 
     @property
     def runs(self) -> tuple[int, int]:
         """How many parts of a window, down and across, are apart in memory."""
-        return self.size[0], 1 if self.dilation[1] == 1 else self.size[1]
+        return self.size[0], 1 if self.dilation[1] == 1 and not self.is_beyond_data else self.size[1]
 
     @property
     def run(self) -> Size:
         """How many elements each of those parts has."""
         return self.channels * (self.size[1] // self.runs[1])
 
-    def begin(self, row: tirx.Expr, image: PackedGemmImage) -> tirx.Expr:
+    def corner(self, row: tirx.Expr, image: PackedGemmImage) -> Corner:
         """Return where the window of a row begins."""
         line = tirx.truncdiv(row, image.across)
         of_batch = tirx.truncdiv(line, image.down)
         return self.at((of_batch, line - of_batch * image.down, row - line * image.across), image)
 
-    def at(self, place: tuple[tirx.Expr, tirx.Expr, tirx.Expr], image: PackedGemmImage) -> tirx.Expr:
+    def at(self, place: tuple[tirx.Expr, tirx.Expr, tirx.Expr], image: PackedGemmImage) -> Corner:
         """Return where the window at a place begins: one of the batch, down and across."""
         of_batch, y, x = place
-        line = of_batch * image.height + y * self.strides[0]
-        return (line * image.width + x * self.strides[1]) * self.channels
+        down, across = (n * step - before for n, step, before in zip((y, x), self.strides, self.padding, strict=False))
+        return ((of_batch * image.height + down) * image.width + across) * self.channels, down, across
 
     def offset(self, down: tirx.Expr, across: tirx.Expr, image: PackedGemmImage) -> tirx.Expr:
         """Return how far after a window's begin one of those parts begins."""

@@ -22,6 +22,7 @@ __all__ = ["UsePackedGemm"]
 _LONG = {8: 24}  # by lanes, elements of a window for which it is worth finding where it begins
 _LONG_ELSEWHERE = 64
 _PER_COPIED = 48  # products of each element that is copied to be padded
+_MUCH_PADDING = 128  # elements before a line, or above a column, of a padded copy
 _MOST_JOINED = 4  # tensors that a kernel reads rows of
 _LEAST_JOINED = 16  # elements of a row of each of them
 
@@ -150,8 +151,9 @@ def _chosen(
         overlaps = units >= block if is_shared else bool(units % SHORTEST)
         if any(layer.padding):
             top, left, bottom, right = layer.padding
-            if max(layer.dilation) > 1:  # Otherwise hardly any part of a window is of padding for all of a tile.
+            if any(_not_copied(layer)):
                 window["padding"] = list(layer.padding)
+                top, left, bottom, right = 0, 0, 1, 0
             data = build("nn.pad", data, ((0, 0), (top, bottom), (left, right), (0, 0)))
         data, *more = data.args[0].fields if is_joined else (data,)
         return build(
@@ -178,6 +180,18 @@ def _chosen(
     return make
 
 
+def _not_copied(layer: ConvLayer) -> tuple[int, int, int, int]:
+    """Return the padding at the top, left, bottom and right that is not in a copy: all or nothing.
+
+    All where it would be much of the copy, beside which it takes no time to find what is in it, and no window is of
+    padding alone: so there are data, and a line below them that is not empty.
+    """
+    sizes, (top, left, bottom, right) = layer.sizes, layer.padding
+    reach = [1 + (sizes[axis] - 1) * step for axis, step in zip("HW", layer.dilation, strict=True)]
+    is_much = max(layer.dilation) > 1 and sizes["I"] * max(layer.padding) >= _MUCH_PADDING
+    return (top, left, bottom, right) if is_much and top + bottom < reach[0] and left + right < reach[1] else (0,) * 4
+
+
 def _block(layer: ConvLayer, lanes: int) -> int:
     return block_to_share(layer.sizes["O"] // layer.groups, lanes)
 
@@ -187,11 +201,12 @@ def _kind(layer: ConvLayer, lanes: int, registers: int) -> tuple[Any, ...]:
     sizes, block = layer.sizes, _block(layer, lanes)
     size, strides, dilation = (sizes["H"], sizes["W"]), _pair(*layer.strides), _pair(*layer.dilation)
     lead = tuple(d if isinstance(d, int) else None for d in layer.image(layer.conv)[:-1])
-    window = None if _is_plain(layer) else PackedGemmWindow(None, None, sizes["I"], size, strides, dilation)
+    around = _not_copied(layer)
+    window = None if _is_plain(layer) else PackedGemmWindow(None, None, sizes["I"], size, strides, dilation, around)
     inner, pitch = math.prod(size) * sizes["I"], layer.groups * sizes["I"] if layer.groups > 1 else None
     shape = PackedGemmShape(lead, inner, sizes["O"], block, lanes, window=window, pitch=pitch)
     plan, ending = shared_plan(shape, registers), (layer.low, layer.high, layer.activation)
-    return size, strides, dilation, plan, layer.groups > 1, block, layer.has_residual, *ending
+    return size, strides, dilation, around, plan, layer.groups > 1, block, layer.has_residual, *ending
 
 
 def _pair(down: int, across: int) -> tuple[int, int]:

@@ -36,8 +36,9 @@ class PackedGemmAttrs(Attrs):
     lanes is how many float32 a vector has, registers how many vectors there are; a_min and a_max are what sums are
     raised and lowered to, activation the program of :mod:`vmkit.kernels.activation` for results; units is how many
     output channels there are. Of a convolution by more than 1x1, or with strides, kernel_size, strides and dilation
-    are the window; otherwise kernel_size is empty. padding is how much of the data, at the top, left, bottom and
-    right, is zeros, which need not be multiplied. is_shared asks for a kernel that calls of other sizes share.
+    are the window; otherwise kernel_size is empty. padding is how many positions of zeros are beyond the data, at the
+    top, left, bottom and right; where there are any, the data have one more line of zeros at the bottom, which is read
+    in their place. is_shared asks for a kernel that calls of other sizes share.
     overlaps says that the last block of the weight is one of the last units, some of which the block before has,
     too. groups is how many parts the rows of the data have, and the units, in one order: each part of a row has a
     weight of its own, which overlaps. passes is how many times a unit works for a vector: shorter ones, where the
@@ -77,9 +78,9 @@ class PackedGemm:
 
     weight is (blocks, elements of a row, output channels of a block), the last block filled up, or overlapping the one
     before if there are as many channels; the blocks of each group follow those of the one before. Then come the other
-    data, in which rows go on, if there are several, the bias
-    (units,) if has_bias, and the residual, like the result, if there is one. With a window, data is (batch, height,
-    width, channels), padded already, and a row is a window's elements by height, width and channel.
+    data, in which rows go on, if there are several, the bias (units,) if has_bias, and the residual, like the result,
+    if there is one. With a window, data is (batch, height, width, channels), padded already unless padding is given,
+    and a row is a window's elements by height, width and channel.
     """
 
     @staticmethod
@@ -139,7 +140,7 @@ class PackedGemm:
         require_added_at_run_time(context, name, added[more:], attrs.has_bias, result)
         window = None
         if attrs.kernel_size:
-            require_fits(context, have[1:3], [0] * 4, _reach(attrs))
+            require_fits(context, _size(attrs, have), attrs.padding, _reach(attrs))
             numbers = (attrs.kernel_size, attrs.strides, attrs.dilation, attrs.padding)
             sizes = (tuple(int(v) for v in each) for each in numbers)
             height, width = (d if isinstance(d, int) else None for d in have[1:3])
@@ -197,7 +198,12 @@ def _lead(attrs: PackedGemmAttrs, shape: Sequence[Dim]) -> list[Dim]:
         return list(shape[:-1])
     if len(shape) != 4:
         raise TypeCheckError(f"data for windows must have four axes, not {list(shape)}")
-    return [shape[0], *fitted(shape[1:3], [0] * 4, _reach(attrs), attrs.strides)]
+    return [shape[0], *fitted(_size(attrs, shape), attrs.padding, _reach(attrs), attrs.strides)]
+
+
+def _size(attrs: PackedGemmAttrs, shape: Sequence[Dim]) -> list[Dim]:
+    """Return the height and the width of data, without the line that is read in the place of padding."""
+    return [dims.sub(shape[1], 1) if any(attrs.padding) else shape[1], shape[2]]
 
 
 def _reach(attrs: PackedGemmAttrs) -> list[int]:
