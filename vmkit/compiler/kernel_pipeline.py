@@ -22,6 +22,7 @@ from ..relax.stack_buffers import keep_on_stack
 from ..schedule.float_algebra import with_float_algebra
 from ..schedule.rule import BY_RULE
 from .bfloat16 import legalize_bfloat16, with_wide_values
+from .hidden_names import hide_names, show_names
 from .large_sizes import large_tensors
 from .loop_places import compute_places_once
 from .nonnegative_division import divide_nonnegative
@@ -65,7 +66,7 @@ def _pipeline() -> tuple[Any, Any, Any]:
         return tvm.IRModule(made, attrs=mod.attrs)
 
     def finalize() -> tvm.transform.Pass:
-        return tvm.transform.Sequential([parts_called, keep_on_stack, finalize_host()])
+        return tvm.transform.Sequential([parts_called, keep_on_stack, hide_names, finalize_host(), show_names])
 
     return lower, finalize, finalize_device
 
@@ -149,7 +150,9 @@ def _of_loops(asked: set[str]) -> tvm.transform.Pass:
 def _to_vectors(asked: set[str], *before: tvm.transform.Pass) -> list[tvm.transform.Pass]:
     """Return the passes from buffers of many axes to vectors in flat memory."""
     passes = [
+        hide_names,
         tirx.transform.FlattenBuffer(),
+        show_names,
         legalize_bfloat16,
         tirx.transform.NarrowDataType(32),
         *before,
