@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
+from tvm import tirx
 
 from tests.kernels.written_kernels import normal
 from vmkit.kernels.packed_gemm import packed_gemm, shared_packed_gemm
@@ -171,6 +174,21 @@ def test_rows_are_fetched_while_those_before_go_by_a_weight_that_stays(inner: in
     text = packed_gemm(shape, plan).script()
     assert text.count(", 0, 2, 1)") == (lines or plan.fetched)
     assert rows_ahead(replace(shape, inner=inner // 2, joined=(inner // 4,) * 2), plan) == 0
+
+
+def test_no_rows_are_fetched_beyond_the_last_one() -> None:
+    shape, size = PackedGemmShape((8, 56, 56), 256, 64, 32, 16, True), 8 * 56 * 56 * 256
+    fetched: list[Any] = []
+
+    def note(call: tvm.ir.Call) -> None:
+        if call.op.name == "tirx.address_of" and int(call.args[0].source.ty.shape[0]) == size:
+            fetched.append(call.args[0])
+
+    tvm_ffi.structural_walk(packed_gemm(shape, plan_packed_gemm(shape, 32)).body, (tvm.ir.Call, note))
+    assert fetched
+    for (index,) in (element.indices for element in fetched):
+        assert isinstance(index, tirx.Min)
+        assert int(index.b) == size - 1
 
 
 @pytest.mark.parametrize(("rows", "inner", "tiles", "parts"), [(196, 64, 33, 17), (784, 32, 131, 66), (49, 576, 10, 2)])

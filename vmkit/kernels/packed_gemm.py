@@ -211,7 +211,8 @@ def _tiles(
             last = rows - 1 if is_few else None
             tile = GemmTile(s, p, buffers, image, GemmRows.of(first, p.rows, last), block, part, s.block)
             if rows_ahead(s, p) and not is_few:
-                tile = replace(tile, after=in_register(((group + 1) * parts + part) * p.rows))
+                after = in_register(tirx.Min(((group + 1) * parts + part) * p.rows, rows - p.rows))
+                tile = replace(tile, after=after, count=rows)
             tile.write_of_block()
 
 
@@ -235,7 +236,8 @@ class GemmRows:
 class GemmTile:
     """Some rows of the result, in `width` columns of a block; rows of the data are as many, `further` before them.
 
-    Those `after` them, if any, are fetched meanwhile: they go by next, when all blocks of the weight have.
+    Those `after` them, if any, are fetched meanwhile: they go by next, when all blocks of the weight have. Beyond the
+    `count` of all rows that is their last element, again and again: other lines would be waited for in vain.
     """
 
     shape: PackedGemmShape
@@ -248,6 +250,7 @@ class GemmTile:
     width: int
     further: Size = 0
     after: tirx.Expr | None = None
+    count: Size = 0
 
     def write_of_block(self) -> None:
         """Write the tile as wide as its block is, which may be the last one."""
@@ -410,7 +413,8 @@ class GemmTile:
         done = in_register((self.part * (s.inner // p.unrolled) + before) * p.fetched)
         with loop(rounds) as outer:
             for line in range(ahead):
-                fetch_ahead(self.buffers[data][next_rows + (outer * ahead + line) * LINE])
+                at = next_rows + (outer * ahead + line) * LINE
+                fetch_ahead(self.buffers[data][tirx.Min(at, as_expr(self.count * s.inner - 1))])
             for line in range(0 if ahead else p.fetched):  # the weight is there, and stays
                 at = tirx.Min(done + (outer * p.fetched + line), as_expr(lines_of(s) - 1))
                 fetch_ahead(weight[next_block + at * LINE])
