@@ -192,3 +192,18 @@ def test_objects_are_kept_where_something_links_them() -> None:
 
 def running() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("vmkit-ahead")]
+
+
+def test_what_returns_the_rank_of_a_tensor_is_no_kernel(
+    taken: list[dict[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "_TOGETHER", 2)  # so that it would be built with a kernel
+    network_of = network()
+    unranked = relay.op.build("unranked.of", network_of.body)
+    both = relay.Function(network_of.params, relay.Tuple([network_of.body, relay.op.build("unranked.rank", unranked)]))
+    with using_cores(2):
+        executable = vmkit.compile(both, "native")
+    assert taken[0]
+    result, rank = vmkit.VirtualMachine(executable, "cpu").run(DATA)
+    np.testing.assert_allclose(result.numpy(), expected(), rtol=1e-3, atol=1e-4)
+    assert int(rank.numpy()) == 4

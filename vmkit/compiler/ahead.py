@@ -70,6 +70,11 @@ def _is_to_be_named(kernel: tirx.PrimFunc) -> bool:
     return not all(isinstance(size, tirx.IntImm | tvm.ir.Var) for size in sizes)
 
 
+def _is_of_elements(kernel: tirx.PrimFunc) -> bool:
+    """Say whether a kernel takes elements and numbers, as parts do, and not a tensor of which it returns the rank."""
+    return all(is_buffer_var(param) or isinstance(param.ty, tvm.ir.PrimType) for param in kernel.params)
+
+
 class _Module:
     """Kernels that are built together."""
 
@@ -119,7 +124,7 @@ class KernelsAhead:
 
     def offer(self, name: str, kernel: tirx.PrimFunc) -> None:
         """Take a kernel that has its schedule, of that name in the program; once, and not before it is as it stays."""
-        if name in self._offered or _is_to_be_named(kernel):
+        if name in self._offered or _is_to_be_named(kernel) or not _is_of_elements(kernel):
             return
         self._offered.add(name)
         self._waiting[name] = kernel
