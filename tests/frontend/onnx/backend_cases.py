@@ -17,7 +17,7 @@ from onnx.backend.test.runner import Runner
 
 from vmkit import backend
 
-__all__ = ["RANDOM", "case_of", "cases", "run"]
+__all__ = ["RANDOM", "ROUNDED", "case_of", "cases", "run"]
 
 _KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 
@@ -42,6 +42,9 @@ def _is_training(case: Any) -> bool:
     return model is not None and any(o.domain == "ai.onnx.preview.training" for o in model.opset_import)
 
 
+ROUNDED = frozenset({"test_dft_inverse", "test_dft_inverse_opset19"})
+"""The cases of which the suite expects what numpy rounds to: 2e-7 for a 0 beside 50, of which it allows 1e-7."""
+
 Change = Callable[[onnx.ModelProto], onnx.ModelProto]
 
 
@@ -60,7 +63,8 @@ def run(name: str, *, change: Change | None = None) -> None:
             assert [(o.shape, o.dtype) for o in outputs] == [(e.shape, e.dtype) for e in expected]
             continue
         # Where sizes are not known, sums have another order: what is 0 beside large numbers is nearly so.
-        atol = case.atol if change is None else max([case.atol, *(1e-6 * _largest(e) for e in expected)])
+        is_exact = change is None and name not in ROUNDED
+        atol = case.atol if is_exact else max([case.atol, *(1e-6 * _largest(e) for e in expected)])
         assert _form(outputs) == _form(expected)
         # The suite takes the elements of sequences for results with a length, which scalars have none of.
         Runner.assert_similar_outputs([*_tensors(expected)], [*_tensors(outputs)], rtol=case.rtol, atol=atol)
