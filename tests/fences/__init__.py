@@ -1,1 +1,1 @@
-"""Tests with every tensor between closed pages: ``python -m tests.fences`` runs pytest so, with what is given to it."""
+"""Memory between closed pages: of single arrays, or of every tensor while ``python -m tests.fences`` runs tests."""

@@ -9,9 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define ALIGNMENT 64 /* what kernels assume of tensors, and hardly anything else is allocated with */
-#define PAGE ((size_t)4096)
+#define PAGE ((size_t)sysconf(_SC_PAGESIZE))
 #define SLOTS (1u << 16)
 #define MOST (SLOTS / 4) /* a process may have some 65,000 areas of memory, and each of ours takes three */
 #define FILL 0xA5
@@ -93,9 +94,8 @@ void free(void *memory) {
     next(memory);
     return;
   }
-  unsigned char *at = (unsigned char *)found.begin + found.size, *end = (unsigned char *)found.area + found.whole - PAGE;
-  for (; at < end; at++) {
-    if (*at != FILL) {
+  for (char *at = found.begin + found.size; at < found.area + found.whole - PAGE; at++) {
+    if ((unsigned char)*at != FILL) {
       fprintf(stderr, "fences: a byte was written behind %zu allocated ones\n", found.size);
       abort();
     }

@@ -7,7 +7,7 @@ import pytest
 import tvm
 
 import vmkit
-from tests.fenced import fenced
+from tests.fences.arrays import fenced
 from vmkit import relay
 from vmkit.relay.ir import Expr
 
