@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import starmap
-
 import numpy as np
 import pytest
 import tvm
@@ -13,6 +11,7 @@ from tvm.target import Target
 
 from vmkit.schedule import cpu as rules
 from vmkit.schedule.cpu import transpose
+from vmkit.schedule.rule import Versions
 
 from .kernels import called
 
@@ -22,12 +21,25 @@ TWO = Target({"kind": "llvm", "mtriple": "x86_64-linux-gnu", "mcpu": "skylake-av
 
 def planned(shape: tuple[int, ...], dtype: str = "float32", target: Target = ONE) -> transpose.Decisions:
     x = te.placeholder(shape, dtype, name="x")
-    function = te.create_prim_func([x, topi.transpose(x, (0, 2, 1))])
+    return decided(te.create_prim_func([x, topi.transpose(x, (0, 2, 1))]), target)[0]
+
+
+def decided(
+    function: tvm.tirx.PrimFunc, target: Target
+) -> tuple[transpose.Decisions, Versions[transpose.Decisions] | None]:
+    """Return how a kernel is to be written, and the versions of it among which sizes of a call decide, if any."""
     schedule = rules.prepared(function)
     assert schedule is not None
     decisions = transpose.RULE.decide(schedule, target)
     assert decisions is not None
-    return decisions
+    assert transpose.RULE.spare_versions is not None
+    return decisions, transpose.RULE.spare_versions(schedule, target, decisions)
+
+
+def versions_of(function: tvm.tirx.PrimFunc, target: Target) -> Versions[transpose.Decisions]:
+    versions = decided(function, target)[1]
+    assert versions is not None
+    return versions
 
 
 @pytest.mark.parametrize(
@@ -115,11 +127,7 @@ def test_few_lines_are_written_at_a_time_where_they_may_lie_pages_apart() -> Non
         return te.create_prim_func([x, topi.transpose(x, (2, 0, 1))])
 
     def rows(*shape: int) -> int:
-        schedule = rules.prepared(made(*shape))
-        assert schedule is not None
-        decisions = transpose.RULE.decide(schedule, ONE)
-        assert decisions is not None
-        return decisions.rows
+        return decided(made(*shape), ONE)[0].rows
 
     assert (rows(128, 96), rows(4096, 96), rows(4096, 1024)) == (8, 8, 16)
     values = np.arange(3 * 128 * 96, dtype="float32").reshape(3, 128, 96)
@@ -134,17 +142,9 @@ def test_few_lines_are_written_at_a_time_where_those_that_are_read_stay_in_the_s
         x = te.placeholder(sizes, name="x")
         return te.create_prim_func([x, topi.transpose(x, (0, 2, 1))])
 
-    def decided(*shape: int | tvm.tirx.Var) -> tuple[transpose.Decisions, bool]:
-        schedule = rules.prepared(made(*shape))
-        assert schedule is not None
-        decisions = transpose.RULE.decide(schedule, ONE)
-        assert decisions is not None
-        assert transpose.RULE.spare_versions is not None
-        return decisions, transpose.RULE.spare_versions(schedule, ONE, decisions) is not None
-
     n = tvm.tirx.Var("n", "int64")
     shapes = ((1, 1024, 196), (1, 2048, 512), (1, 4096, 1000), (1, 1008, 320), (1, 1024, n), (1, 1000, n))
-    found = [(decisions.rows, has_versions) for decisions, has_versions in starmap(decided, shapes)]
+    found = [(decisions.rows, versions is not None) for decisions, versions in (decided(made(*s), ONE) for s in shapes)]
     assert found == [(8, False), (16, False), (16, False), (16, False), (16, True), (16, False)]
     for shape in ((1, 1024, 36), (1, 1024, n)):
         function = rules.schedule_kernels(tvm.IRModule({"main": made(*shape)}), Target("llvm"))["main"]
@@ -157,14 +157,7 @@ def test_sizes_of_a_call_say_whether_lines_lie_pages_apart(target: Target) -> No
     n, m = (tvm.tirx.Var(name, "int64") for name in "nm")
     x = te.placeholder((n, m), name="x")
     function = te.create_prim_func([x, topi.transpose(x)])
-    schedule = rules.prepared(function)
-    assert schedule is not None
-    decisions = transpose.RULE.decide(schedule, target)
-    assert decisions is not None
-    assert transpose.RULE.spare_versions is not None
-    versions = transpose.RULE.spare_versions(schedule, target, decisions)
-    assert versions is not None
-    size, of_sizes = versions
+    size, of_sizes = versions_of(function, target)
 
     def chosen(rows: int, columns: int) -> int:
         values = dict(zip(function.params[0].ty.shape, (rows, columns), strict=True))
@@ -185,14 +178,7 @@ def test_narrow_elements_of_any_number_of_lines_are_written_whole_lines_at_a_tim
     n = tvm.tirx.Var("n", "int64")
     x = te.placeholder((n, 96), name="x", dtype="uint8")
     function = te.create_prim_func([x, topi.transpose(x)])
-    schedule = rules.prepared(function)
-    assert schedule is not None
-    decisions = transpose.RULE.decide(schedule, ONE)
-    assert decisions is not None
-    assert transpose.RULE.spare_versions is not None
-    versions = transpose.RULE.spare_versions(schedule, ONE, decisions)
-    assert versions is not None
-    assert {version.together for _, version in versions[1]} == {1, 4}
+    assert {version.together for _, version in versions_of(function, ONE)[1]} == {1, 4}
     made = rules.schedule_kernels(tvm.IRModule({"main": function.with_attr("global_symbol", "main")}), ONE)
     kernel = tvm.compile(made, "llvm")["main"]
     for count in (4096, 640, 256, 7):

@@ -108,8 +108,8 @@ def decide(sch: s_tir.Schedule, target: Target) -> Decisions | None:
     is_near = apart < _NEAR * max(1, rows // few // 2)
     if kernel.written is not None:
         # What is read lies near, and is fetched again ahead, or is still in the second cache.
-        is_there = here is not None and 2 * here <= processor.caches.second_lines_apart(apart)
-        is_there = is_there and here is not None and here * apart <= _PAGES * PAGE
+        stay = processor.caches.second_lines_apart(apart) // 2
+        is_there = here is not None and here <= stay and here * apart <= _PAGES * PAGE
         if few <= rows and (is_near or is_there):
             # Of more lines than stay none is full before it goes.
             side, is_along = min(side, few), True
