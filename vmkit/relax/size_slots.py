@@ -147,7 +147,7 @@ class Slots:
         """Have the checks behind a cast, or the parameters, made where sizes are computed, if that is all of them."""
         checks = [] if self._checks is None else self._checks.behind(cast)
         # The text of an error with sizes in it takes LLVM as long as a function without.
-        if not checks or not (self._is_loop or not any(says_values(check.number) for check in checks)):
+        if not checks or (not self._is_loop and any(says_values(check.number) for check in checks)):
             return
         compared = [size for check in checks for size in (check.given[0], check.asked[0])]
         if point in self.read or not all(isinstance(size, ir.Var) or is_constant(size) for size in compared):
